@@ -1,0 +1,37 @@
+# make demo   two real CUDA programs on one (simulated) GPU: the main job
+# make test   the whole test suite
+# make build  .venv with everything in it (the others do this first)
+# make lint   ruff, mypy, import-linter, symbol check
+# make bench  every measurement in bench/
+# make native-test   C tests; under AddressSanitizer and UBSan: make native-test SANITIZE=1
+.PHONY: demo test build lint bench native-test clean
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+NATIVE_SOURCES := $(shell find hooks-native gpud/hooks tools profiles -name '*.[chS]' -o -name 'meson.build' -o -name '*.toml' -o -name 'build_*.py' 2>/dev/null)
+
+demo: build
+	$(BIN)/gpud demo
+
+test: build native-test
+	$(BIN)/python -m pytest
+
+build: $(VENV)/.built
+
+$(VENV)/.built: pyproject.toml meson.build meson.options gpud/__init__.py $(NATIVE_SOURCES)
+	@PYTHON="$(PYTHON)" tools/build "$(VENV)"
+	@touch $@
+
+lint: build
+	@tools/lint
+
+native-test: build
+	@tools/native_test $(if $(SANITIZE),sanitize,plain)
+
+bench: build
+	@for file in bench/[a-z]*.py; do name=$$(basename $$file .py); echo "== $$name"; $(BIN)/python -m bench.$$name --json || exit 1; done
+
+clean:
+	rm -rf $(VENV) build gpud/_native gpud/hooks/_pages.*.so

@@ -1,0 +1,22 @@
+"""Where the native parts are: the hook library, the simulator's libraries and its device process.
+
+Standard library only: `gpud run` imports this.
+"""
+
+import os
+from pathlib import Path
+
+
+def native_dir() -> Path:
+    """The directory of `libgpud_hook.so` and `sim/`: `$GPUD_NATIVE_DIR`, else inside the package."""
+    return Path(os.environ.get("GPUD_NATIVE_DIR") or Path(__file__).parent / "_native")
+
+
+def hook_library() -> Path:
+    """The hook that `gpud run` preloads."""
+    return native_dir() / "libgpud_hook.so"
+
+
+def sim_dir() -> Path:
+    """The directory that holds the simulated `libcuda.so.1` and `libnvidia-ml.so.1`."""
+    return native_dir() / "sim"

@@ -1,0 +1,167 @@
+/* gpud_page.h: the pages that the daemon and the hooks share. The ABI.
+ *
+ * Plain structs of fixed-width fields with explicit padding, read by C and (the part between the two `cffi` lines, which
+ * must hold nothing but integer #defines and structs) by cffi. No page is written by two parties:
+ *
+ *   control page   one per client  written by the daemon  read by that client
+ *   presence page  one per client  written by that client read by the daemon and by the peers that wait for it
+ *   activity page  one per client  written by that client read by the daemon only
+ *
+ * Words that the other side reads while they change are accessed with C11 atomics on the naked type (see page.h); times
+ * are CLOCK_MONOTONIC nanoseconds. A device is named in pages by its node-wide slot, 0 … GPUD_MAX_DEVICES-1, which the
+ * daemon hands out (GPUD_MSG_DEVICE_SLOTS). */
+#ifndef GPUD_PAGE_H
+#define GPUD_PAGE_H
+
+#include <stdint.h>
+
+/* cffi: begin */
+#define GPUD_PAGE_VERSION 1
+#define GPUD_PAGE_MAGIC 0x64757067  /* "gpud", little endian */
+#define GPUD_PAGE_CONTROL 1
+#define GPUD_PAGE_PRESENCE 2
+#define GPUD_PAGE_ACTIVITY 3
+#define GPUD_MAX_DEVICES 8
+#define GPUD_MAX_PEERS 16  /* peers looked at directly; beyond, others_active */
+#define GPUD_MAX_SLOTS 64  /* launching threads with a slot of their own, per device */
+#define GPUD_HISTOGRAM_BUCKETS 32
+
+/* Gate word: zero is open, nothing else to ask. Bits, so that reasons to look combine. */
+#define GPUD_GATE_PAUSED 1      /* hold every launch */
+#define GPUD_GATE_PREEMPT 2     /* look at the peers ranked above */
+#define GPUD_GATE_WINDOW 4      /* max_inflight (later max_inflight_ns) */
+#define GPUD_GATE_BUDGET 8      /* reserved: compute budget */
+#define GPUD_GATE_GRANT 16      /* reserved: exclusive, needs a live grant */
+#define GPUD_GATE_RATE 32       /* reserved: launch, block, copy rates */
+#define GPUD_GATE_SAMPLE 64     /* reserved: cost sampling asks for the slow path */
+
+/* Failsafe: what a hook does once the lease has run out (only looked at where a launch would be held). */
+#define GPUD_FAILSAFE_OPEN 0    /* open failsafe_after_ns after the lease ended */
+#define GPUD_FAILSAFE_HOLD 1    /* never open by itself (exclusive) */
+
+struct gpud_page_header {
+    uint32_t magic;
+    uint16_t version;       /* GPUD_PAGE_VERSION of the writer */
+    uint16_t kind;          /* GPUD_PAGE_CONTROL, … */
+    uint32_t size;          /* whole page, bytes */
+    uint32_t client;        /* client id, unique in one daemon's life */
+    uint64_t generation;    /* control: generation of what was published last; others: attach generation */
+    uint64_t epoch_ns;      /* when the page was made, CLOCK_MONOTONIC */
+    uint8_t pad[32];
+};                          /* 64 bytes */
+
+/* What this client must know of one peer on one device. `present` is the index under which the peer's presence page was
+ * handed over (GPUD_MSG_PEERS); it holds only while the generations agree. */
+struct gpud_peer {
+    uint32_t rank;          /* smaller is higher; looked at if rank < own rank */
+    uint32_t unit;          /* scheduling unit of the peer */
+    uint64_t generation;    /* of the presence page; 0: entry unused */
+    uint32_t present;       /* index into the hook's table of mapped presence pages */
+    uint32_t flags;         /* reserved */
+    uint64_t budget_base_ns; /* reserved: level = base + rate × (now − t0) − Σ spent */
+    uint64_t budget_t0_ns;   /* reserved */
+    uint64_t budget_rate_ppm;/* reserved: GPU time per time, 1e6 = whole device */
+    uint8_t pad[16];
+};                          /* 64 bytes */
+
+struct gpud_control_device {
+    uint32_t gate;          /* GPUD_GATE_* */
+    uint32_t wake;          /* futex word: the daemon adds 1 and wakes when a held thread should look again now */
+    uint32_t rank;          /* own rank under preempt; smaller is higher */
+    uint32_t unit;          /* own scheduling unit */
+    uint32_t peer_count;    /* entries of peers[] in use */
+    uint32_t others_active; /* 1: some higher peer beyond GPUD_MAX_PEERS is active (written per tick) */
+    uint32_t max_inflight;  /* launches submitted and unfinished; 0 = unlimited (GPUD_GATE_WINDOW) */
+    uint32_t pass_launches; /* launches per held thread that max_pause lets through; ≥ 1 */
+    uint64_t resume_after_ns;
+    uint64_t max_pause_ns;  /* UINT64_MAX = unlimited */
+    uint64_t max_inflight_ns;  /* reserved */
+    uint64_t memory_limit;  /* reserved: bytes; UINT64_MAX = unlimited */
+    /* 64 bytes so far */
+    uint64_t budget_base_ns;   /* reserved, own unit */
+    uint64_t budget_t0_ns;     /* reserved */
+    uint64_t budget_rate_ppm;  /* reserved */
+    uint64_t budget_burst_ns;  /* reserved */
+    uint64_t grant_epoch;      /* reserved: fencing epoch of the device lock; 0 = none */
+    uint64_t grant_until_ns;   /* reserved */
+    uint64_t generation;       /* bumped after every change of this struct */
+    uint8_t pad[8];
+    /* 128 */
+    struct gpud_peer peers[GPUD_MAX_PEERS];
+};                          /* 128 + 16 × 64 = 1152 bytes */
+
+struct gpud_control_page {
+    struct gpud_page_header header;
+    uint64_t lease_until_ns;    /* valid until; refreshed by the daemon */
+    uint64_t failsafe_after_ns; /* after the end of the lease, what was set is held this long */
+    uint32_t failsafe;          /* GPUD_FAILSAFE_* */
+    uint32_t detach;            /* 1: the daemon has detached this client: act as if there were no gate */
+    uint8_t pad[40];            /* 128 bytes so far */
+    struct gpud_control_device device[GPUD_MAX_DEVICES];
+};
+
+struct gpud_presence_device {
+    uint32_t active;        /* 1 from the first launch after idle until all launched work is proven finished */
+    uint32_t edges;         /* + 1 on every 0→1 and 1→0 */
+    uint64_t idle_since_ns; /* valid while active == 0 */
+    uint64_t inflight;      /* launches submitted and not known to be finished (0 where nobody counts) */
+    uint64_t spent_ns;      /* reserved: GPU time charged since attach */
+    uint8_t pad[32];
+};                          /* 64 bytes */
+
+struct gpud_presence_page {
+    struct gpud_page_header header;
+    struct gpud_presence_device device[GPUD_MAX_DEVICES];
+};
+
+/* One launching thread on one device. Only that thread writes (threads beyond GPUD_MAX_SLOTS share the last one with
+ * atomic adds). entered != left: a thread may be past the gate. */
+struct gpud_slot {
+    uint64_t entered;
+    uint64_t left;
+    uint64_t blocks;        /* reserved: thread blocks launched */
+    uint64_t held;          /* times a launch of this thread was held */
+    uint64_t held_ns;       /* for how long in sum */
+    uint32_t thread;        /* kernel thread id; 0: free */
+    uint32_t holding;       /* 1 while held; its reason in hold_reason */
+    uint32_t hold_reason;   /* the GPUD_GATE_* bit that holds */
+    uint32_t hold_peer;     /* present index of the peer waited for; UINT32_MAX: none */
+    uint64_t hold_since_ns;
+};                          /* 64 bytes */
+
+struct gpud_activity_device {
+    uint64_t used_bytes;        /* device memory, by the entries that passed through the hook */
+    uint64_t allocations;       /* live ones */
+    uint64_t launches_failed;   /* the driver answered an error */
+    uint64_t passed;            /* launches let through by max_pause */
+    uint64_t overheld;          /* reserved */
+    uint64_t last_finish_ns;    /* when a launch was last proven finished */
+    uint8_t pad[16];            /* 64 */
+    uint64_t held_histogram[GPUD_HISTOGRAM_BUCKETS]; /* bucket i: held for [2^i, 2^(i+1)) µs, the first below 1 µs·2 */
+    struct gpud_slot slots[GPUD_MAX_SLOTS];
+};                          /* 64 + 256 + 4096 bytes */
+
+struct gpud_activity_page {
+    struct gpud_page_header header;
+    uint64_t errors;            /* faults inside the hook that were degraded and counted */
+    uint64_t attaches;          /* re-attachments so far */
+    uint64_t keeper_wakes;
+    uint8_t pad[40];            /* 128 */
+    struct gpud_activity_device device[GPUD_MAX_DEVICES];
+};
+/* cffi: end */
+
+#define GPUD_ROUND_4K(n) (((n) + 4095u) & ~4095u)
+#define GPUD_CONTROL_BYTES GPUD_ROUND_4K(sizeof(struct gpud_control_page))
+#define GPUD_PRESENCE_BYTES GPUD_ROUND_4K(sizeof(struct gpud_presence_page))
+#define GPUD_ACTIVITY_BYTES GPUD_ROUND_4K(sizeof(struct gpud_activity_page))
+
+_Static_assert(sizeof(struct gpud_page_header) == 64, "header is one cache line");
+_Static_assert(sizeof(struct gpud_peer) == 64, "peer is one cache line");
+_Static_assert(sizeof(struct gpud_control_device) == 128 + 64 * GPUD_MAX_PEERS, "control device");
+_Static_assert(sizeof(struct gpud_control_page) == 128 + GPUD_MAX_DEVICES * sizeof(struct gpud_control_device), "control page");
+_Static_assert(sizeof(struct gpud_presence_device) == 64, "presence device is one cache line");
+_Static_assert(sizeof(struct gpud_slot) == 64, "slot is one cache line");
+_Static_assert(sizeof(struct gpud_activity_device) == 64 + 8 * GPUD_HISTOGRAM_BUCKETS + 64 * GPUD_MAX_SLOTS, "activity device");
+
+#endif

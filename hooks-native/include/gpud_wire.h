@@ -1,0 +1,186 @@
+/* gpud_wire.h: the session protocol between a hook (or `gpud run`) and the daemon.
+ *
+ * Transport: AF_UNIX SOCK_SEQPACKET at $GPUD_RUNTIME_DIR/hook.sock: one message = one packet = one struct below, all
+ * fields little endian, file descriptors by SCM_RIGHTS where said. A packet that is shorter or longer than its struct (for
+ * those with text: than fixed part + text_bytes), of unknown type, out of order, or with unexpected descriptors detaches
+ * that client with a logged reason. Identity comes from the kernel (SO_PEERCRED, pidfd), never from a message.
+ *
+ *   hook                                daemon
+ *   HELLO (+2 fds if REATTACH)    →
+ *                                 ←     PING (nonce: the peer is alive and is who SO_PEERCRED said)  or REFUSED
+ *   PONG                          →
+ *                                 ←     WELCOME + fds [control] or [control, presence, activity] (not REATTACH)
+ *   MAPPED                        →     (daemon now seals presence and activity F_SEAL_FUTURE_WRITE, checks, maps them read-only)
+ *   DEVICES                       →     (after cuInit; may be sent again)
+ *                                 ←     DEVICE_SLOTS
+ *                                 ←     PEERS + fds: whenever the peers of this client change
+ *   PEERS_MAPPED                  →
+ *   WENT_ACTIVE / WENT_IDLE       →     edges, coalesced by the keeper
+ *   BYE                           →     orderly exit (the pidfd decides in any case)
+ *                                 ←     DETACH (reason): the client goes on without gate
+ *
+ *   gpud run                            daemon
+ *   HELLO (role LAUNCHER)         →     PING/PONG as above
+ *   LAUNCH (class, labels, name)  →
+ *                                 ←     JOB (id + environment for the job)  or REFUSED
+ *                                 ←     ATTACHED (pid): a process of the job attached
+ *
+ * Reserved for later, so that numbers never move: ALLOC_ASKED/ALLOC_REPLY, LOCK_ASKED/LOCK_GRANTED/LOCK_REVOKED, DRAIN/DRAINED. */
+#ifndef GPUD_WIRE_H
+#define GPUD_WIRE_H
+
+#include <stdint.h>
+
+/* cffi: begin */
+#define GPUD_WIRE_MAGIC 0x4447  /* "GD" */
+#define GPUD_WIRE_VERSION_MIN 1
+#define GPUD_WIRE_VERSION_MAX 1
+#define GPUD_WIRE_MAX_BYTES 16384
+#define GPUD_WIRE_MAX_FDS 16
+
+#define GPUD_MSG_HELLO 1
+#define GPUD_MSG_PONG 2
+#define GPUD_MSG_MAPPED 3
+#define GPUD_MSG_DEVICES 4
+#define GPUD_MSG_PEERS_MAPPED 5
+#define GPUD_MSG_WENT_ACTIVE 6
+#define GPUD_MSG_WENT_IDLE 7
+#define GPUD_MSG_BYE 8
+#define GPUD_MSG_LAUNCH 9
+#define GPUD_MSG_ALLOC_ASKED 10    /* reserved */
+#define GPUD_MSG_LOCK_ASKED 11     /* reserved */
+#define GPUD_MSG_DRAINED 12        /* reserved */
+
+#define GPUD_MSG_PING 64
+#define GPUD_MSG_WELCOME 65
+#define GPUD_MSG_REFUSED 66
+#define GPUD_MSG_DEVICE_SLOTS 67
+#define GPUD_MSG_PEERS 68
+#define GPUD_MSG_DETACH 69
+#define GPUD_MSG_JOB 70
+#define GPUD_MSG_ATTACHED 71
+#define GPUD_MSG_ALLOC_REPLY 72    /* reserved */
+#define GPUD_MSG_LOCK_GRANTED 73   /* reserved */
+#define GPUD_MSG_LOCK_REVOKED 74   /* reserved */
+#define GPUD_MSG_DRAIN 75          /* reserved */
+
+#define GPUD_ROLE_HOOK 1
+#define GPUD_ROLE_LAUNCHER 2
+
+#define GPUD_HELLO_REATTACH 1
+
+#define GPUD_REFUSED_VERSION 1     /* no common protocol version */
+#define GPUD_REFUSED_IDENTITY 2    /* pid 0 (PID namespace), dead, or not who it was */
+#define GPUD_REFUSED_POLICY 3      /* class may not be claimed, unknown class, … */
+#define GPUD_REFUSED_PROTOCOL 4    /* malformed */
+#define GPUD_REFUSED_RESOURCES 5   /* the daemon could not make pages */
+#define GPUD_REFUSED_DRAINING 6    /* shutting down */
+
+struct gpud_msg {               /* head of every message */
+    uint16_t magic;
+    uint16_t type;
+    uint32_t bytes;             /* of the whole message */
+};
+
+struct gpud_msg_hello {
+    struct gpud_msg head;
+    uint16_t version_min;
+    uint16_t version_max;
+    uint16_t role;
+    uint16_t flags;             /* GPUD_HELLO_* */
+    uint32_t page_version;      /* GPUD_PAGE_VERSION */
+    uint32_t client;            /* REATTACH: the id it had, else 0 */
+    uint64_t generation;        /* REATTACH: the attach generation it had, else 0 */
+};                              /* 32 bytes */
+
+struct gpud_msg_nonce {         /* PING, PONG */
+    struct gpud_msg head;
+    uint64_t nonce;
+};
+
+struct gpud_msg_welcome {
+    struct gpud_msg head;
+    uint16_t version;           /* chosen */
+    uint16_t reserved;
+    uint32_t client;
+    uint64_t generation;        /* attach generation, in the header of presence and activity pages */
+    uint32_t control_bytes;
+    uint32_t presence_bytes;
+    uint32_t activity_bytes;
+    uint32_t job;
+};
+
+struct gpud_msg_plain {         /* MAPPED, BYE */
+    struct gpud_msg head;
+};
+
+struct gpud_device_id {
+    uint8_t uuid[16];           /* cuDeviceGetUuid_v2 */
+    uint64_t total_bytes;
+};
+
+struct gpud_msg_devices {       /* in the client's ordinal order */
+    struct gpud_msg head;
+    uint32_t count;
+    uint32_t reserved;
+    struct gpud_device_id device[GPUD_MAX_DEVICES];
+};
+
+struct gpud_msg_device_slots {
+    struct gpud_msg head;
+    uint32_t count;
+    uint32_t slot[GPUD_MAX_DEVICES];    /* UINT32_MAX: this device is not managed */
+    uint32_t reserved;
+};
+
+struct gpud_peer_page {         /* the i-th names the i-th descriptor; it becomes present index `present` */
+    uint32_t present;
+    uint32_t client;
+    uint64_t generation;
+    uint32_t bytes;
+    uint32_t reserved;
+};
+
+struct gpud_msg_peers {         /* the complete set; entries already mapped (same present and generation) come without descriptor */
+    struct gpud_msg head;
+    uint32_t serial;
+    uint16_t count;
+    uint16_t descriptors;       /* the first `descriptors` entries have one each */
+    struct gpud_peer_page peer[GPUD_MAX_PEERS];
+};
+
+struct gpud_msg_peers_mapped {
+    struct gpud_msg head;
+    uint32_t serial;
+    uint32_t mapped;            /* how many it could map */
+};
+
+struct gpud_msg_edge {          /* WENT_ACTIVE, WENT_IDLE */
+    struct gpud_msg head;
+    uint32_t slot;              /* device slot */
+    uint32_t edges;             /* counter of the presence page at that time */
+    uint64_t when_ns;
+};
+
+/* Followed by text_bytes of UTF-8 (no terminating zero). LAUNCH: lines `key=value`, keys: class, name, label.K, command,
+ * gpu. JOB: lines `NAME=value`, environment for the job. REFUSED, DETACH: a sentence for the user. */
+struct gpud_msg_text {          /* LAUNCH, JOB, REFUSED, DETACH, ATTACHED */
+    struct gpud_msg head;
+    uint32_t code;              /* JOB: job id; REFUSED: GPUD_REFUSED_*; ATTACHED: pid; else 0 */
+    uint32_t text_bytes;
+};
+/* cffi: end */
+
+_Static_assert(sizeof(struct gpud_msg) == 8, "head");
+_Static_assert(sizeof(struct gpud_msg_hello) == 32, "hello");
+_Static_assert(sizeof(struct gpud_msg_nonce) == 16, "nonce");
+_Static_assert(sizeof(struct gpud_msg_welcome) == 40, "welcome");
+_Static_assert(sizeof(struct gpud_device_id) == 24, "device id");
+_Static_assert(sizeof(struct gpud_msg_devices) == 16 + 24 * GPUD_MAX_DEVICES, "devices");
+_Static_assert(sizeof(struct gpud_msg_device_slots) == 16 + 4 * GPUD_MAX_DEVICES, "device slots");
+_Static_assert(sizeof(struct gpud_peer_page) == 24, "peer page");
+_Static_assert(sizeof(struct gpud_msg_peers) == 16 + 24 * GPUD_MAX_PEERS, "peers");
+_Static_assert(sizeof(struct gpud_msg_edge) == 24, "edge");
+_Static_assert(sizeof(struct gpud_msg_text) == 16, "text");
+
+#endif
