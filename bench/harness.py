@@ -1,0 +1,41 @@
+"""What the benches share: the C programs, compiled once a run, and a daemon over the stand-in driver."""
+
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpud.testing.node import Node
+
+ROOT = Path(__file__).parent.parent
+NATIVE = Path(__file__).parent / "native"
+
+
+def standin_dir() -> Path:
+    """The directory of the stand-in driver, a `libcuda.so.1` whose launch function does nothing. Built by `make native-test`.
+
+    Exits with the remedy when it is not there.
+    """
+    for directory in (ROOT / "build" / "c-plain").glob("hooks-native/tests/**/"):
+        if (directory / "libcuda.so.1").exists():
+            return directory
+    sys.exit("bench: the stand-in driver is not built; run `make native-test` first")
+
+
+@contextmanager
+def program(name: str) -> Iterator[Path]:
+    """bench/native/NAME.c, compiled."""
+    with tempfile.TemporaryDirectory(prefix="gpud-bench-") as directory:
+        binary = Path(directory) / name
+        command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", str(NATIVE / f"{name}.c"), "-o", str(binary), "-lpthread", "-ldl"]
+        subprocess.run(command, check=True)
+        yield binary
+
+
+@contextmanager
+def standin_node(*options: str) -> Iterator[Node]:
+    """A daemon, and programs that load the stand-in driver."""
+    with Node(libraries=standin_dir(), options=options) as node:
+        yield node

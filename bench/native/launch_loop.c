@@ -1,0 +1,95 @@
+/* launch_loop THREADS LAUNCHES: calls cuLaunchKernel of whatever driver dlopen finds, LAUNCHES times in each of THREADS threads at
+ * once, and prints the mean cost of a call in ns for each thread. The pointer comes from dlsym on a handle, as frameworks do. A
+ * fifth of the launches go first, untimed, so that attach, slots and caches are warm. With a third argument it then waits for a
+ * line on stdin before it ends, so that the page's counts can be read while the client lives. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+typedef int (*launch_fn)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+
+static launch_fn launch;
+static int (*set_context)(void *);
+static void *context, *function;
+static pthread_barrier_t ready;
+static long launches;
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void loop(long count)
+{
+    for (long i = 0; i < count; i++)
+        if (launch(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != 0)
+            abort();
+}
+
+static void *worker(void *result)
+{
+    set_context(context);
+    loop(launches / 5);
+    pthread_barrier_wait(&ready);
+    double begin = now_ns();
+    loop(launches);
+    *(double *)result = (now_ns() - begin) / (double)launches;
+    return NULL;
+}
+
+static void *need(void *library, const char *name)
+{
+    void *address = dlsym(library, name);
+    if (!address) {
+        fprintf(stderr, "launch_loop: the driver has no %s\n", name);
+        exit(1);
+    }
+    return address;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3) {
+        fprintf(stderr, "usage: launch_loop THREADS LAUNCHES [wait]\n");
+        return 2;
+    }
+    int threads = atoi(argv[1]);
+    launches = atol(argv[2]);
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!library || threads < 1 || threads > 64) {
+        fprintf(stderr, "launch_loop: %s\n", library ? "THREADS must be 1 … 64" : dlerror());
+        return 1;
+    }
+    int (*init)(unsigned) = (int (*)(unsigned))need(library, "cuInit");
+    int (*create)(void **, unsigned, int) = (int (*)(void **, unsigned, int))need(library, "cuCtxCreate_v2");
+    int (*synchronise)(void) = (int (*)(void))need(library, "cuCtxSynchronize");
+    set_context = (int (*)(void *))need(library, "cuCtxSetCurrent");
+    launch = (launch_fn)need(library, "cuLaunchKernel");
+    double before_init = now_ns();
+    if (init(0) != 0)
+        return 1;
+    double init_ms = (now_ns() - before_init) / 1e6;
+    if (create(&context, 0, 0) != 0)
+        return 1;
+    function = context; /* the stand-in does not look at it */
+    pthread_barrier_init(&ready, NULL, (unsigned)threads);
+    double cost[64];
+    pthread_t thread[64];
+    for (int i = 0; i < threads; i++)
+        pthread_create(&thread[i], NULL, worker, &cost[i]);
+    for (int i = 0; i < threads; i++)
+        pthread_join(thread[i], NULL);
+    synchronise();
+    printf("{\"init_ms\": %.4f, \"launches\": %ld, \"ns\": [", init_ms, (launches + launches / 5) * threads);
+    for (int i = 0; i < threads; i++)
+        printf("%s%.3f", i ? ", " : "", cost[i]);
+    printf("]}\n");
+    fflush(stdout);
+    if (argc > 3)
+        (void)getchar();
+    return 0;
+}

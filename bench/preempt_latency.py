@@ -1,0 +1,61 @@
+"""How fast `low` stops when `high` starts, and goes on when `high` is idle: two processes, hook to hook.
+
+`reaction`: from the moment before `high`'s first launch after idle to the return of `low`'s last launch that still got through.
+`resume`: from `resume_after` past `high`'s synchronise to the return of `low`'s next launch. Both over the stand-in driver, so
+nothing but gpud is measured. `low_gpu_after_high_ms` is from the simulated GPU: how long `low` still held it after a request of
+`high` had reached the device.
+"""
+
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.harness import program, standin_node
+from bench.low_after_high import low_gpu_after_high_ms
+from bench.report import Row, arguments, emit, row_of_runs
+from gpud.testing.node import Node
+
+RUNS = 5
+ROUNDS = 400
+RESUME_AFTER_NS = 1_000_000
+BOARD_BYTES = 3 << 20
+
+
+def measure(node: Node, binary: Path, board: Path) -> tuple[list[float], list[float]]:
+    """(reaction, resume) of each round, in µs."""
+    board.write_bytes(bytes(BOARD_BYTES))
+    low = node.run([binary, "low", board], labels={"tier": "batch"})
+    high = node.run([binary, "high", board, str(ROUNDS), "2500"], labels={"tier": "online"})
+    text, _ = high.communicate(timeout=120)
+    low.communicate(timeout=20)
+    reactions, resumes = [], []
+    for line in text.splitlines():
+        launched, synchronised, before, after = (int(part) for part in line.split())
+        reactions.append(max(before - launched, 0) / 1e3)
+        resumes.append((after - synchronised - RESUME_AFTER_NS) / 1e3)
+    if len(reactions) < ROUNDS * 0.9:
+        sys.exit(f"preempt_latency: low was held in {len(reactions)} of {ROUNDS} rounds only: is the gate on?")
+    return reactions, resumes
+
+
+def main() -> None:
+    options = arguments(__doc__ or "").parse_args()
+    medians, tails, resumes = [], [], []
+    with program("preempt_pair") as binary, standin_node("--resume-after", "1ms", "--max-inflight", "unlimited") as node:
+        for _ in range(RUNS):
+            reaction, resume = measure(node, binary, node.directory / "board")
+            medians.append(statistics.median(reaction))
+            tails.append(statistics.quantiles(reaction, n=100)[98])
+            resumes.append(statistics.median(resume))
+    rows: list[Row] = [
+        row_of_runs("reaction_us", medians, "µs", 0.2),
+        row_of_runs("reaction_p99_us", tails, "µs", 1.0),
+        row_of_runs("resume_us", resumes, "µs", 50.0),
+        *low_gpu_after_high_ms(),
+    ]
+    emit("preempt_latency", "stand-in driver; low_gpu_after_high_ms: simulated, profile a100-40gb", rows, options.json)
+
+
+if __name__ == "__main__":
+    main()
