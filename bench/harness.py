@@ -25,11 +25,11 @@ def standin_dir() -> Path:
 
 
 @contextmanager
-def program(name: str) -> Iterator[Path]:
-    """bench/native/NAME.c, compiled."""
+def program(source: Path) -> Iterator[Path]:
+    """A C program, compiled for as long as the context lasts."""
     with tempfile.TemporaryDirectory(prefix="gpud-bench-") as directory:
-        binary = Path(directory) / name
-        command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", str(NATIVE / f"{name}.c"), "-o", str(binary), "-lpthread", "-ldl"]
+        binary = Path(directory) / source.stem
+        command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(binary), "-lpthread", "-ldl"]
         subprocess.run(command, check=True)
         yield binary
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.harness import program, standin_node
+from bench.harness import NATIVE, program, standin_node
 from bench.report import Row, arguments, emit, row_of_runs
 from gpud.testing.node import Node
 
@@ -41,7 +41,7 @@ def _check_count(node: Node, made: int) -> None:
 def main() -> None:
     options = arguments(__doc__ or "").parse_args()
     rows: list[Row] = []
-    with program("launch_loop") as binary, standin_node() as node:
+    with program(NATIVE / "launch_loop.c") as binary, standin_node() as node:
         for threads in (1, 2):
             direct, added = [], []
             for _ in range(RUNS):

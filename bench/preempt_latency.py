@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.harness import program, standin_node
+from bench.harness import NATIVE, program, standin_node
 from bench.low_after_high import low_gpu_after_high_ms
 from bench.report import Row, arguments, emit, row_of_runs
 from gpud.testing.node import Node
@@ -42,7 +42,7 @@ def measure(node: Node, binary: Path, board: Path) -> tuple[list[float], list[fl
 def main() -> None:
     options = arguments(__doc__ or "").parse_args()
     medians, tails, resumes = [], [], []
-    with program("preempt_pair") as binary, standin_node("--resume-after", "1ms", "--max-inflight", "unlimited") as node:
+    with program(NATIVE / "preempt_pair.c") as binary, standin_node("--resume-after", "1ms", "--max-inflight", "unlimited") as node:
         for _ in range(RUNS):
             reaction, resume = measure(node, binary, node.directory / "board")
             medians.append(statistics.median(reaction))

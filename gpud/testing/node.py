@@ -123,6 +123,11 @@ class Node:
 
     def close(self) -> None:
         """Ends what was started, by pid, and removes the directory."""
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def stop(self) -> None:
+        """Ends what was started; the logs stay. The device log is whole once the device process has seen its last client go."""
         for job in self._programs:
             if job.poll() is None:
                 job.kill()
@@ -136,7 +141,6 @@ class Node:
             except subprocess.TimeoutExpired:
                 self.daemon.kill()
                 self.daemon.wait()
-        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _answers(self) -> bool:
         assert self.daemon is not None

@@ -14,4 +14,4 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     binary = tmp_path_factory.mktemp("programs") / "counter"
     source = PROGRAMS / "counter.c"
     subprocess.run(["cc", "-O1", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(binary), "-ldl"], check=True)
-    return [str(binary), str(PROGRAMS / "counter.ptx")]
+    return [str(binary), str(PROGRAMS / "counter.ptx"), "add_amount"]

@@ -1,4 +1,4 @@
-/* counter PTX KERNELS [ROUNDS [PAUSE_US]]: a small, real driver-API program. Each round launches KERNELS kernels that add the round's
+/* counter PTX NAME KERNELS [ROUNDS [PAUSE_US]]: a small, real driver-API program. Each round launches KERNELS kernels NAME that add the round's
  * number to 1024 words, synchronises, copies back and checks every word; one line a round on stdout: `round N ok`. Linked against
  * libcuda.so.1 of whatever driver there is. Exit 0 after ROUNDS (0 or absent: never ends), 1 at the first wrong word or driver error. */
 #include <dlfcn.h>
@@ -46,13 +46,13 @@ static char *text_of(const char *path)
 
 int main(int argc, char **argv)
 {
-    if (argc < 3) {
-        fprintf(stderr, "usage: counter PTX KERNELS [ROUNDS [PAUSE_US]]\n");
+    if (argc < 4) {
+        fprintf(stderr, "usage: counter PTX NAME KERNELS [ROUNDS [PAUSE_US]]\n");
         return 2;
     }
-    int kernels = atoi(argv[2]);
-    unsigned long rounds = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;
-    unsigned pause_us = argc > 4 ? (unsigned)atoi(argv[4]) : 0;
+    int kernels = atoi(argv[3]);
+    unsigned long rounds = argc > 4 ? strtoul(argv[4], NULL, 10) : 0;
+    unsigned pause_us = argc > 5 ? (unsigned)atoi(argv[5]) : 0;
     library = dlopen("libcuda.so.1", RTLD_NOW);
     if (!library) {
         fprintf(stderr, "counter: %s\n", dlerror());
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     CALL(cuInit, 0u);
     CALL(cuCtxCreate_v2, &context, 0u, 0);
     CALL(cuModuleLoadData, &module, text_of(argv[1]));
-    CALL(cuModuleGetFunction, &function, module, "add_amount");
+    CALL(cuModuleGetFunction, &function, module, argv[2]);
     CALL(cuStreamCreate, &stream, 1u);
     CALL(cuMemAlloc_v2, &words, (size_t)sizeof got);
     CALL(cuMemsetD8_v2, words, (unsigned char)0, (size_t)sizeof got);

@@ -1,0 +1,89 @@
+"""What gpud costs before the first launch, and at rest: attach, `gpud run`, a daemon with nothing to do."""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench.harness import NATIVE, program, standin_node
+from bench.report import Row, arguments, emit, row_of_runs
+from gpud.testing.node import Node
+
+RUNS = 15
+REST_S = 8.0
+
+
+def init_ms(node: Node, binary: Path, managed: bool) -> float:
+    """ms of cuInit in a fresh process."""
+    text, _ = node.run([binary, "1", "1000"], managed=managed).communicate(timeout=20)
+    return float(json.loads(text)["init_ms"])
+
+
+def run_ms(command: list[str], environment: dict[str, str]) -> float:
+    """Wall ms of a command."""
+    begin = time.perf_counter()
+    subprocess.run(command, env=environment, check=True)
+    return (time.perf_counter() - begin) * 1e3
+
+
+def wakeups_per_s(pid: int) -> float:
+    """Times that any thread of the process was put to sleep and woken, a second, while at rest."""
+    before = _switches(pid)
+    begin = time.monotonic()
+    time.sleep(REST_S)
+    return (_switches(pid) - before) / (time.monotonic() - begin)
+
+
+def _switches(pid: int) -> int:
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for line in (task / "status").read_text().splitlines():
+            if line.startswith("voluntary_ctxt_switches"):
+                total += int(line.split()[1])
+    return total
+
+
+def rss_mib(pid: int) -> float:
+    """Resident memory of a process, MiB."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def main() -> None:
+    options = arguments(__doc__ or "").parse_args()
+    rows: list[Row] = []
+    with program(NATIVE / "launch_loop.c") as binary, standin_node() as node:
+        assert node.daemon is not None
+        rest = wakeups_per_s(node.daemon.pid)
+        plain, attached = [], []
+        for _ in range(RUNS):
+            plain.append(init_ms(node, binary, managed=False))
+            attached.append(init_ms(node, binary, managed=True))
+        rows.append(row_of_runs("init_ms", plain, "ms"))
+        rows.append(row_of_runs("attach_ms", [a - statistics.median(plain) for a in attached], "ms", 5.0))
+        gpud = [str(Path(sys.executable).with_name("gpud")), "run", "true"]
+        true, added = [], []
+        for _ in range(RUNS):
+            true.append(run_ms(["true"], node.environment))
+            added.append(run_ms(gpud, node.environment) - true[-1])
+        rows.append(row_of_runs("true_ms", true, "ms"))
+        rows.append(row_of_runs("run_true_added_ms", added, "ms", 45.0))
+        rows.append(Row(name="idle_wakeups_per_s", value=rest, unit="1/s", target=0.0))
+        client = node.run([binary, "1", "1000", "wait"], stdin=subprocess.PIPE)
+        assert client.stdout is not None
+        client.stdout.readline()
+        time.sleep(1.0)  # what an attach still does afterwards is not rest
+        rows.append(
+            Row(name="idle_with_clients_wakeups_per_s", value=wakeups_per_s(node.daemon.pid), unit="1/s", target=5.0)
+        )
+        rows.append(Row(name="daemon_rss_mib", value=rss_mib(node.daemon.pid), unit="MiB", target=100.0))
+        client.communicate("\n", timeout=10)
+    emit("attach", "stand-in driver, no GPU", rows, options.json)
+
+
+if __name__ == "__main__":
+    main()

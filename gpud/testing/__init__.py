@@ -1,0 +1,1 @@
+"""What users' tests and ours share: fakes that speak the real protocols."""
