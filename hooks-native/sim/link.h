@@ -47,7 +47,8 @@ struct sim_command {
     uint64_t blocks;                /* KERNEL: blocks in the grid (64 bits: the product may exceed 2^32) */
     uint32_t threads_per_block;
     uint32_t shared_bytes;
-    uint64_t bytes;                 /* COPY_*, MEMSET */
+    uint64_t bytes;                 /* COPY_*, MEMSET. A MEMSET of 0 bytes is a host function: it takes nothing of the
+                                     * device and holds its queue until sim_computed says that it has run */
     uint32_t event;                 /* RECORD, WAIT: event id */
     uint32_t reserved;
     uint64_t ticket;                /* WAIT: the ticket of the record to wait for (0: nothing recorded, passes) */
@@ -86,8 +87,8 @@ uint32_t sim_name(struct sim_link *link, const char *kernel_name);  /* interned;
 /* Appends a command; returns its ticket (> 0, increasing within a queue) or 0 when the device is gone. Costs 1–3 µs; blocks
  * only when the ring (≥ 4096 commands) is full. */
 uint64_t sim_submit(struct sim_link *link, uint32_t queue, const struct sim_command *command);
-/* This process has computed everything of the queue up to `ticket`. A kernel that is not computed by its modelled end is
- * held until it is, and counted as an overrun. Commands without computation need not be reported. */
+/* This process has computed everything of the queue up to `ticket`. A kernel, copy or memset that is not computed by its
+ * modelled end is held until it is, and counted as an overrun. RECORD and WAIT need not be reported. */
 void sim_computed(struct sim_link *link, uint32_t queue, uint64_t ticket);
 
 /* Completion. sim_reached never blocks. sim_wait sleeps until it is so. */

@@ -22,9 +22,11 @@ struct gpud_pass {
 #define GPUD_PASS_SHARED 4          /* slot shared among threads: atomic adds */
 
 /* `stream` is the stream argument as the caller gave it, `per_thread` true in _ptsz entries (a NULL stream then means the
- * thread's own default stream). Fast path inline (gate.h has it), slow path in gate.c. */
-static inline struct gpud_pass gpud_enter(CUstream stream, int per_thread);
-static inline void gpud_leave(struct gpud_pass *pass, CUstream stream, int per_thread, CUresult result);
+ * thread's own default stream). Fast path inline, slow path in gate.c. gate.h defines them (declared here they would be
+ * "declared static but never defined" wherever only the rest of this file is wanted):
+ *
+ *     static inline struct gpud_pass gpud_enter(CUstream stream, int per_thread);
+ *     static inline void gpud_leave(struct gpud_pass *pass, CUstream stream, int per_thread, CUresult result); */
 
 /* SYNC entries, after the real call returned `result`: what it proves about idleness. */
 enum gpud_proof {
@@ -38,14 +40,23 @@ void gpud_event_recorded(CUevent event, CUstream stream, int per_thread);
 
 /* LIFECYCLE entries, after the real call: anything that may change which device a thread's current context is on. */
 void gpud_context_changed(int whole_process);   /* 0: this thread's current context only */
+/* Before the real call that destroys a stream, or an event (or gives it a meaning nobody here knows): from now on the handle must
+ * not be handed to the driver any more, and a new one may get the same value. */
+void gpud_stream_gone(CUstream stream);
+void gpud_event_gone(CUevent event);
+/* Before the real call that may destroy a context, and with it its streams and events; gpud_context_changed(1) follows. */
+void gpud_context_going(void);
 /* cuInit returned success: devices can be asked (starts the keeper, attaches; waits for it at most a second). */
 void gpud_initialised(void);
 
-/* CAPTURE entries: one more, one less stream capture is open in this process. */
+/* CAPTURE entries: one more, one less stream capture is open in this process. Call began BEFORE the real cuStreamBeginCapture*
+ * and ended if that fails: once began has returned the keeper asks no stream, which would invalidate the capture. */
+/* `stream` is CU_STREAM_PER_THREAD where a _ptsz entry was given NULL. */
 void gpud_capture_began(CUstream stream);
 void gpud_capture_ended(CUstream stream);
 
-/* RESERVE / RELEASE entries, after the real call succeeded. Unknown addresses are ignored. */
+/* RESERVE entries, after the real call succeeded; RELEASE entries, BEFORE the real call (after it, another thread may own the
+ * address already). Unknown addresses are ignored. Handles of cuMemCreate come with the top bit set. */
 void gpud_allocated(uint64_t address, uint64_t bytes);
 void gpud_freed(uint64_t address);
 

@@ -1,0 +1,136 @@
+"""The demo's table, what is possible at all, and the JSON line."""
+
+import json
+import math
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gpud.cli.demo.figures import MOST_NULL, RunFigures, percentile
+from gpud.cli.demo.runner import Outcome
+
+ROWS = {
+    "alone": "serving alone",
+    "shared": "both, without gpud",
+    "preempt-mix": "both, gpud preempt-mix",
+    "short-alone": "1 ms requests, alone",
+    "short-mix": "1 ms requests, preempt-mix",
+}
+COLUMNS = ("requests", "p50 ms", "p99 ms", "p50 × alone", "p99 × alone", "wall p50/p99 ms", "steps/s", "GPU busy")
+
+
+def label_of(outcome: Outcome) -> str:
+    """Where the figures are from; stands beside them wherever they are shown."""
+    if not outcome.simulated:
+        return "real GPU; times by the programs' own clocks; GPU busy estimated from the kernels' lengths"
+    where = f"simulated, profile {outcome.profile}, time scale {outcome.time_scale:g}"
+    return f"{where}; times are model time unless called wall"
+
+
+def show(console: Console, outcome: Outcome, label: str) -> None:
+    """Prints the table and what belongs to it."""
+    table = Table(title=escape(label), title_justify="left")
+    table.add_column("run", no_wrap=True)
+    for column in COLUMNS:
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("correct")
+    for name, words in ROWS.items():
+        if name in outcome.runs:
+            base = outcome.runs["short-alone" if name.startswith("short") else "alone"]
+            table.add_row(words, *_cells(outcome.runs[name], base), end_section=name == "preempt-mix")
+    console.print(table)
+    for line in _notes(outcome):
+        console.print(escape(line))
+    for doubt in outcome.doubts:
+        console.print(f"[bold]not valid as a measurement[/bold]: {escape(doubt)}")
+
+
+def _notes(outcome: Outcome) -> list[str]:
+    lines = []
+    limits = outcome.limits
+    if limits is not None:
+        reached = (outcome.runs["preempt-mix"].training_steps_per_s or 0.0) / limits.training_steps_per_s
+        lines += [
+            f"what is possible at all: serving alone leaves {limits.idle:.0%} of the time; training can have "
+            f"e^(−λ·resume_after) of that (λ: arrivals per second), {limits.training_steps_per_s:.1f} steps/s. "
+            f"It had {reached:.0%} of what is possible.",
+            f"a kernel that already runs is not passed: serving waits up to {limits.delay_ms:.2f} ms (training's "
+            "window and one context switch). Requests of 1 ms show what that costs where it is not small.",
+        ]
+    if outcome.null is not None:
+        alone = outcome.runs["alone"]
+        lines.append(
+            f"null contender (training on another device): p50 {outcome.null.p50_ms / alone.p50_ms:.2f}, "
+            f"p99 {outcome.null.p99_ms / alone.p99_ms:.2f} × alone (valid up to {MOST_NULL})"
+        )
+    if outcome.simulated:
+        worst = max(run.overrun for run in outcome.runs.values())
+        lines.append(
+            f"kernels not computed in time (overruns): {worst:.2%} of device time in the worst run (valid up to 1 %)"
+        )
+    return lines
+
+
+def _cells(run: RunFigures, base: RunFigures) -> list[str]:
+    return [
+        str(len(run.samples)),
+        f"{run.p50_ms:.2f}",
+        f"{run.p99_ms:.2f}",
+        f"{run.p50_ms / base.p50_ms:.2f}",
+        f"{run.p99_ms / base.p99_ms:.2f}",
+        f"{percentile(run.wall_ms, 50):.1f} / {percentile(run.wall_ms, 99):.1f}",
+        "–" if run.training_steps_per_s is None else f"{run.training_steps_per_s:.1f}",
+        "–" if run.gpu_busy is None else f"{run.gpu_busy:.0%}",
+        "yes" if run.correct else "NO",
+    ]
+
+
+def as_json(outcome: Outcome, picture: str) -> str:
+    """One line of JSON; see docs/cli.md for its keys."""
+    limits, null, alone = outcome.limits, outcome.null, outcome.runs["alone"]
+    short = {name: run for name, run in outcome.runs.items() if name.startswith("short")}
+    return json.dumps(
+        {
+            "device": outcome.device,
+            "profile": outcome.profile,
+            "simulated": outcome.simulated,
+            "time_scale": outcome.time_scale,
+            "valid": not outcome.doubts,
+            "why_not_valid": outcome.doubts,
+            "picture": picture,
+            "runs": {name: _run(run) for name, run in outcome.runs.items() if name not in short},
+            "short_requests": {
+                name.replace("short-mix", "preempt-mix").removeprefix("short-"): _run(run)
+                for name, run in short.items()
+            },
+            "null_contender": null
+            and {"p50_ratio": _round(null.p50_ms / alone.p50_ms), "p99_ratio": _round(null.p99_ms / alone.p99_ms)},
+            "possible": limits
+            and {
+                "idle": _round(limits.idle),
+                "training_steps_per_s": _round(limits.training_steps_per_s),
+                "serving_delay_ms": _round(limits.delay_ms),
+            },
+        }
+    )
+
+
+def _run(run: RunFigures) -> dict[str, Any]:
+    return {
+        "serving_p50_ms": _round(run.p50_ms),
+        "serving_p99_ms": _round(run.p99_ms),
+        "serving_requests": len(run.samples),
+        "training_steps_per_s": _round(run.training_steps_per_s),
+        "gpu_busy": _round(run.gpu_busy),
+        "correct": run.correct,
+        "serving_wall_p50_ms": _round(percentile(run.wall_ms, 50)),
+        "serving_wall_p99_ms": _round(percentile(run.wall_ms, 99)),
+        "overrun": _round(run.overrun),
+    }
+
+
+def _round(value: float | None) -> float | None:
+    """Six digits; null where there is no figure."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")

@@ -1,0 +1,28 @@
+"""What every verb raises when it cannot go on, and the exit codes. Standard library only: `gpud run` imports this."""
+
+from gpud.model.errors import GpudError
+
+EXIT_USAGE = 2
+EXIT_NO_DAEMON = 75
+EXIT_REFUSED = 77
+EXIT_TIMED_OUT = 124
+EXIT_FAILED = 125
+EXIT_NOT_EXECUTABLE = 126
+EXIT_NOT_FOUND = 127
+
+
+class Failure(GpudError):
+    """Something a user can cause: what is wrong and where, what to do about it, and the exit code."""
+
+    def __init__(self, what: str, remedy: str = "", *, code: int = EXIT_FAILED) -> None:
+        super().__init__(what)
+        self.what = what
+        self.remedy = remedy
+        self.exit_code = code
+
+
+def error_text(error: GpudError, verb: str) -> str:
+    """The lines for stderr, the remedy indented below."""
+    head = f"gpud {verb}: {error}"
+    remedy = error.remedy if isinstance(error, Failure) else ""
+    return f"{head}\n  {remedy}" if remedy else head

@@ -1,0 +1,102 @@
+"""`gpud run`: starts a program as a job under the hook. Standard library only: neither click nor attrs is imported."""
+
+import os
+import sys
+
+from gpud.cli.failure import EXIT_USAGE, Failure, error_text
+from gpud.cli.hooklib import check_hook
+from gpud.cli.launch import ask_for_job, describe, drain, merge
+from gpud.cli.places import native_dir, runtime_dir
+from gpud.cli.programs import GO_ON, find_program, why_unmanaged
+from gpud.cli.run_options import USAGE, Asked, help_text, split
+from gpud.cli.supervise import supervise
+from gpud.cli.variables import check_variables
+from gpud.model.errors import GpudError
+
+DEFAULT_TIMEOUT_S = 10.0
+UNITS_S = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def run(arguments: list[str]) -> int:
+    """Runs a job to its end; the result is the exit code that `gpud run` ends with."""
+    try:
+        return _run(arguments)
+    except GpudError as error:
+        print(error_text(error, "run"), file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(arguments: list[str]) -> int:
+    options, command = parse(arguments)
+    if options.has("--help"):
+        print(help_text(), end="")
+        return 0
+    if not command:
+        raise Failure("no command given", f"usage: {USAGE}", code=EXIT_USAGE)
+    environment = dict(os.environ)
+    check_variables(environment)
+    directory = runtime_dir(environment)
+    path = os.path.join(directory, "hook.sock")
+    natives = native_dir(environment)
+    hook = os.path.join(natives, "libgpud_hook.so")
+    hook_elf = check_hook(hook)
+    program = find_program(command[0], environment)
+    reason = why_unmanaged(program, hook_elf, environment)
+    if reason and not options.has("--unmanaged"):
+        raise Failure(reason, f"start a dynamically linked program from it, or {GO_ON}")
+    timeout_s = duration_s(options.get("--timeout")) if options.has("--timeout") else DEFAULT_TIMEOUT_S
+    name = options.get("--name") or os.path.basename(command[0])
+    wanted = {"class": options.get("--class"), "name": name, "gpu": options.get("--gpu")}
+    job = ask_for_job(path, describe(wanted, options.all("--label"), command), timeout_s)
+    if reason:
+        print(f"gpud run: warning: {reason}; it runs unmanaged", file=sys.stderr)
+    if environment.get("GPUD_DISABLE") == "1":
+        print("gpud run: warning: GPUD_DISABLE=1 is set, so the job runs unmanaged; unset it", file=sys.stderr)
+    merged = merge(environment, job, hook, directory)
+    if options.has("--sim"):
+        simulate(merged, natives)
+    if options.has("--gpu"):
+        merged["CUDA_VISIBLE_DEVICES"] = options.get("--gpu")
+    return supervise(program, command, merged, job.connection, drain)
+
+
+def parse(arguments: list[str]) -> tuple[Asked, list[str]]:
+    """Options and command. Raises `Failure` with code 2 for wrong usage; `--help` prints and exits."""
+    asked, command = split(arguments)
+    keys = set()
+    for label in asked.all("--label"):
+        key, equals, _ = label.partition("=")
+        if not equals or not key or "\n" in label:
+            raise Failure(f"--label {label!r} is not KEY=VALUE", "for example: --label tier=online", code=EXIT_USAGE)
+        if key in keys:
+            raise Failure(f"--label {key} is given twice", "a label has one value", code=EXIT_USAGE)
+        keys.add(key)
+    if asked.get("--timeout"):
+        duration_s(asked.get("--timeout"))
+    return asked, command
+
+
+def duration_s(text: str) -> float:
+    """Seconds of a duration such as 500ms, 10s, 2m or 1h; raises `Failure` with code 2."""
+    number = text.rstrip("hms")
+    unit = text[len(number) :]
+    try:
+        seconds = float(number) * UNITS_S[unit]
+    except (ValueError, KeyError):
+        seconds = -1.0
+    if not 0 < seconds < float("inf"):
+        raise Failure(f"not a duration: {text!r}", "a number above 0 with ms, s, m or h, such as 10s", code=EXIT_USAGE)
+    return seconds
+
+
+def simulate(environment: dict[str, str], natives: str) -> None:
+    """Puts the simulated driver in front of the real one, in a node of this user's unless one is named already."""
+    directory = os.path.join(natives, "sim")
+    if not os.path.exists(os.path.join(directory, "libcuda.so.1")):
+        raise Failure(f"the simulated driver is not there: {directory}/libcuda.so.1", "install gpud again")
+    if directory not in environment.get("LD_LIBRARY_PATH", "").split(os.pathsep):
+        rest = environment.get("LD_LIBRARY_PATH", "")
+        environment["LD_LIBRARY_PATH"] = f"{directory}{os.pathsep}{rest}" if rest else directory
+    environment.setdefault("GPUD_SIM_NODE", f"user-{os.getuid()}")

@@ -1,0 +1,105 @@
+"""All verbs but `run`, by click. Each verb's module is imported only when it is asked for."""
+
+import sys
+from importlib import import_module
+
+import click
+
+from gpud.cli.failure import EXIT_FAILED, error_text
+from gpud.cli.run_options import EPILOG, OPTIONS, SUMMARY
+from gpud.model.errors import GpudError
+
+VERBS = {
+    "serve": ("gpud.cli.serve", "the daemon, in the foreground"),
+    "run": ("", SUMMARY),
+    "ps": ("gpud.cli.ps", "jobs and their state"),
+    "status": ("gpud.cli.status", "what the daemon runs: policy, devices"),
+    "stop": ("gpud.cli.stop", "end the daemon, opening every gate"),
+    "doctor": ("gpud.cli.doctor", "look for what is missing or wrong on this machine"),
+    "demo": ("gpud.cli.demo.verb", "two programs on one GPU: alone, shared, and shared under gpud"),
+}
+"""Verb → module with a click command `command`, and one line for the list."""
+
+
+class Verbs(click.Group):
+    """The group of all verbs, loading each at first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "run":
+            return _run_for_help()
+        if cmd_name not in VERBS:
+            return None
+        command = import_module(VERBS[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, text) for name, (_, text) in VERBS.items()])
+
+
+def _run_for_help() -> click.Command:
+    """`run` as click shows it; what runs is `gpud.cli.run`, which click never reaches."""
+    parameters: list[click.Parameter] = [
+        click.Option(
+            [option.flag, option.flag.lstrip("-") + "_"],
+            metavar=option.metavar or None,
+            is_flag=not option.metavar,
+            multiple=option.repeats,
+            help=option.text,
+        )
+        for option in OPTIONS
+        if option.flag != "--help"
+    ]
+    parameters.append(click.Argument(["command"], nargs=-1, required=True))
+    return click.Command("run", params=parameters, help=SUMMARY, epilog=EPILOG, callback=lambda **_: None)
+
+
+def _version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        from gpud import __version__
+
+        click.echo(f"gpud {__version__}")
+        ctx.exit()
+
+
+def group() -> click.Group:
+    """The whole command line."""
+    version = click.Option(
+        ["--version"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_version,
+        help="Show the version and end.",
+    )
+    return Verbs(
+        "gpud",
+        params=[version],
+        help="Several jobs share one GPU, and the ones that matter stay fast.",
+        epilog="Start with: gpud doctor, then gpud demo.",
+        context_settings={"help_option_names": ["-h", "--help"]},
+        no_args_is_help=True,
+    )
+
+
+def dispatch(arguments: list[str]) -> int:
+    """Runs one verb; the result is the exit code. What a user can cause is told in words, never by a traceback."""
+    verb = arguments[0] if arguments and arguments[0] in VERBS else ""
+    try:
+        result = group().main(arguments, prog_name="gpud", standalone_mode=False)
+    except click.exceptions.Abort:
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except GpudError as error:
+        print(error_text(error, verb), file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        sys.stderr.close()
+        return EXIT_FAILED
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,1 @@
+"""The control socket: what it speaks, its server, its client."""

@@ -1,0 +1,151 @@
+"""What goes over control.sock: a 4-byte little-endian length, then that many bytes of msgpack, at most 1 MiB.
+
+Every frame is a map with `version` and `id`. A request's `ask` is one of the Ask structs; the reply with its `id` holds
+`answer`, or `error`. Several requests may be under way on one connection. (Room for subscriptions: replies to one `id` may then
+come more than once, with `more` true on all but the last.)
+"""
+
+import struct
+
+import msgspec
+
+from gpud.model.errors import ProtocolError, VersionError
+from gpud.model.views import JobStats, JobView, StatusView
+
+VERSION = 1
+MAX_BYTES = 1 << 20
+LENGTH = struct.Struct("<I")
+
+
+class AskStatus(msgspec.Struct, frozen=True, kw_only=True, tag="status"):
+    """→ StatusView."""
+
+
+class AskPs(msgspec.Struct, frozen=True, kw_only=True, tag="ps"):
+    """→ list of JobView."""
+
+
+class AskStats(msgspec.Struct, frozen=True, kw_only=True, tag="stats"):
+    """→ list of JobStats: of one job, or of all."""
+
+    job: int | None = None
+
+
+class AskJobOf(msgspec.Struct, frozen=True, kw_only=True, tag="job_of"):
+    """→ JobView of the job that a process belongs to."""
+
+    pid: int
+
+
+class AskStop(msgspec.Struct, frozen=True, kw_only=True, tag="stop"):
+    """Publish every failsafe at once, then end. Answered before the daemon ends."""
+
+
+Ask = AskStatus | AskPs | AskStats | AskJobOf | AskStop
+
+
+class StatusAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="status"):
+    status: StatusView
+
+
+class PsAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="ps"):
+    jobs: list[JobView]
+
+
+class StatsAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="stats"):
+    stats: list[JobStats]
+
+
+class JobOfAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="job_of"):
+    job: JobView
+
+
+class StopAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="stop"):
+    opened: int
+    """Clients whose gates were opened."""
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="error"):
+    code: str
+    """`unknown` (no such job), `refused` (not allowed), `protocol`, `version`, `busy`."""
+    text: str
+    """A sentence for the user."""
+
+
+Answer = StatusAnswer | PsAnswer | StatsAnswer | JobOfAnswer | StopAnswer | ErrorAnswer
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """What every version of a frame has."""
+
+    version: int
+    id: int
+
+
+class Request(Head, frozen=True, kw_only=True):
+    ask: Ask
+
+
+class Reply(Head, frozen=True, kw_only=True):
+    answer: Answer
+    more: bool = False
+
+
+_encoder = msgspec.msgpack.Encoder()
+_head = msgspec.msgpack.Decoder(Head)
+_request = msgspec.msgpack.Decoder(Request)
+_reply = msgspec.msgpack.Decoder(Reply)
+
+
+def encode(frame: Request | Reply) -> bytes:
+    """Length and body. Raises ProtocolError when the body is over MAX_BYTES."""
+    body = _encoder.encode(frame)
+    if len(body) > MAX_BYTES:
+        raise ProtocolError(f"a frame of {len(body)} bytes is over the limit of {MAX_BYTES}")
+    return LENGTH.pack(len(body)) + body
+
+
+def body_size(prefix: bytes) -> int:
+    """Bytes that follow the 4-byte prefix. Raises ProtocolError when they are more than MAX_BYTES."""
+    (size,) = LENGTH.unpack(prefix)
+    if size > MAX_BYTES:
+        raise ProtocolError(f"a frame of {size} bytes is over the limit of {MAX_BYTES}")
+    return int(size)
+
+
+def decode_request(body: bytes) -> Request:
+    """Raises VersionError for a frame of another version, ProtocolError for anything else that is wrong."""
+    _check_version(body, "client", "daemon")
+    try:
+        return _request.decode(body)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise ProtocolError(f"a request cannot be read: {error}") from None
+
+
+def decode_reply(body: bytes) -> Reply:
+    """Raises VersionError for a frame of another version, ProtocolError for anything else that is wrong."""
+    _check_version(body, "daemon", "command")
+    try:
+        return _reply.decode(body)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise ProtocolError(f"a reply cannot be read: {error}") from None
+
+
+def request_id(body: bytes) -> int:
+    """The id of a frame that may be wrong otherwise; 0 when there is none."""
+    try:
+        return _head.decode(body).id
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return 0
+
+
+def _check_version(body: bytes, theirs: str, ours: str) -> None:
+    try:
+        version = _head.decode(body).version
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise ProtocolError(f"a frame cannot be read: {error}") from None
+    if version != VERSION:
+        raise VersionError(
+            f"the {theirs} speaks version {version} of the control protocol, this {ours} version {VERSION}; "
+            "install the same gpud for both, and restart the daemon"
+        )

@@ -1,0 +1,259 @@
+"""The composition root: the only file that knows every subsystem. `gpud serve` calls `serve`."""
+
+import contextlib
+import fcntl
+import logging
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import trio
+
+from gpud.config import Config, SimConfig, make_runtime_dir, unknown_variables
+from gpud.control.answers import Answers
+from gpud.control.server import open_control
+from gpud.devices import inventory
+from gpud.devices.nvml import Driver, open_driver
+from gpud.engine import saved
+from gpud.engine.preempt_mix import PreemptMix
+from gpud.engine.service import ADOPT_NS, Engine, open_engine
+from gpud.engine.state import State
+from gpud.engine.state_file import StateFile
+from gpud.hooks import identity
+from gpud.hooks.pages import open_pages
+from gpud.hooks.sessions import listen, open_sessions
+from gpud.model.errors import GpudError, SetupError
+from gpud.model.events import Event
+from gpud.model.views import DeviceView
+
+log = logging.getLogger("gpud.daemon")
+
+_NVML = "libnvidia-ml.so.1"
+
+
+def serve(config: Config) -> int:
+    """Serves until SIGTERM, SIGINT or `gpud stop`. Returns the exit code.
+
+    Raises SetupError: another daemon serves this directory (named with its pid), the directory or the limits of this machine
+    do not do, the simulated driver does not start.
+    """
+    logging.basicConfig(
+        stream=sys.stderr, level=config.log_level.upper(), format="%(asctime)s gpud %(levelname)s %(message)s"
+    )
+    for name in unknown_variables(os.environ):
+        log.warning("%s is set, but nothing in gpud reads it; is it misspelt?", name)
+    make_runtime_dir(config.runtime_dir)
+    with hold_lock(config):
+        _raise_limits()
+        if config.sim is not None:
+            os.environ |= sim_environment(config.sim)
+        try:
+            trio.run(run, config)
+        except BaseExceptionGroup as group:
+            ours, others = group.split(GpudError)
+            if others is not None or ours is None:
+                raise
+            raise _first(ours) from None
+    return 0
+
+
+@contextlib.contextmanager
+def hold_lock(config: Config) -> Iterator[None]:
+    """One daemon for one runtime directory. Raises SetupError with the pid of the one there is."""
+    try:
+        fd = os.open(config.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise SetupError(f"cannot open {config.lock_file}: {error.strerror}; set GPUD_RUNTIME_DIR") from error
+    with open(fd, "r+") as file:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _another(config, file.read().strip() or "unknown") from None
+        listener = _listener_pid(config.control_socket)
+        if listener is not None:
+            raise _another(config, str(listener))
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        try:
+            yield
+        finally:
+            file.truncate(0)
+
+
+async def run(
+    config: Config,
+    *,
+    signals: bool = True,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """The daemon itself; the lock is held by the caller. Started once it listens."""
+    began_ns = time.monotonic_ns()
+    boot = identity.boot_id()
+    file = StateFile(config.state_file)
+    state = State(
+        policy=PreemptMix(
+            resume_after_ns=config.resume_after_ns,
+            max_inflight=config.max_inflight,
+            max_pause_ns=config.max_pause_ns,
+        ),
+        lease_ns=config.lease_ns,
+        environment=job_environment(config),
+        last_generation=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+    )
+    _restore(state, file, boot)
+    ended = trio.Event()
+    send, receive = trio.open_memory_channel[Event](1024)
+    async with (
+        open_driver(_nvml_library(config)) as driver,
+        open_pages(lease_ns=config.lease_ns, failsafe_after_ns=config.failsafe_after_ns) as pages,
+        open_sessions(config.hook_socket, pages, send) as sessions,
+        open_engine(state, pages, sessions, file, receive, boot=boot) as engine,
+        trio.open_nursery() as nursery,
+    ):
+        answers = Answers(
+            engine=engine,
+            pid=os.getpid(),
+            runtime_dir=str(config.runtime_dir),
+            simulated=config.sim.profile if config.sim else None,
+            began_ns=began_ns,
+            devices=lambda: _devices(driver, engine),
+            driver=driver.trouble,
+            attach_ns=lambda: sessions.attach_ns,
+            process_of=process_of,
+        )
+        await _ask_driver(config, driver, engine)
+        with listen(config.control_socket, socket.SOCK_STREAM) as listener:
+            async with open_control(listener, answers.answer, ended.set):
+                if signals:
+                    await nursery.start(_until_signal, ended)
+                task_status.started()
+                log.info("serving at %s, policy %s", config.runtime_dir, state.policy.name)
+                await ended.wait()
+                with trio.move_on_after(config.graceful_timeout_s):
+                    sessions.refusing = True
+                    engine.drain()
+                config.control_socket.unlink(missing_ok=True)
+        nursery.cancel_scope.cancel()
+    log.info("ended; pages stay as they are")
+
+
+def job_environment(config: Config) -> tuple[tuple[str, str], ...]:
+    """What every job's program gets: on a simulated node, the way to its driver."""
+    if config.sim is None:
+        return ()
+    environment = sim_environment(config.sim)
+    environment["LD_LIBRARY_PATH"] = str(config.native_dir / "sim")
+    return tuple(environment.items())
+
+
+def sim_environment(sim: SimConfig) -> dict[str, str]:
+    """What every process on a simulated node must agree on."""
+    environment = {
+        "GPUD_SIM_NODE": sim.node,
+        "GPUD_SIM_PROFILE": sim.profile,
+        "GPUD_SIM_DEVICES": str(sim.devices),
+        "GPUD_SIM_TIME_SCALE": f"{sim.time_scale:g}",
+    }
+    if sim.log is not None:
+        environment["GPUD_SIM_LOG"] = sim.log
+    return environment
+
+
+def process_of(pid: int) -> tuple[int, tuple[tuple[int, int], ...]] | None:
+    """(start time, ancestors), None when there is no such process."""
+    started = identity.start_time(pid)
+    return None if started is None else (started, identity.ancestors(pid))
+
+
+def _restore(state: State, file: StateFile, boot: str) -> None:
+    """Takes over what an earlier daemon left. A file that cannot be read costs its content, not the start."""
+    try:
+        content = file.read()
+        found = saved.load(content, boot) if content else None
+    except (OSError, ValueError) as error:
+        log.warning("%s; programs attach anew, and jobs of `gpud run` lose their class", error)
+        with contextlib.suppress(OSError):
+            log.warning("it is kept as %s", file.set_aside())
+        return
+    if found is not None:
+        saved.restore(state, found, _alive, time.monotonic_ns() + ADOPT_NS)
+        log.info("took over %d jobs, %d clients", len(state.tenants), len(state.clients))
+
+
+def _alive(pid: int, started: int) -> bool:
+    return identity.start_time(pid) == started
+
+
+async def _devices(driver: Driver, engine: Engine) -> tuple[DeviceView, ...]:
+    usage = await driver.usage()
+    engine.handle(inventory.found(usage.values()))
+    return inventory.views(engine.state, usage, os.getpid())
+
+
+async def _ask_driver(config: Config, driver: Driver, engine: Engine) -> None:
+    """At the start. A simulated driver must answer; without a real one, clients tell of their devices."""
+    await _devices(driver, engine)
+    if driver.trouble() != "ok":
+        if config.sim is not None:
+            raise SetupError(f"the simulated GPU does not start ({config.sim.profile}): {driver.trouble()}")
+        log.info("%s", driver.trouble())
+
+
+async def _until_signal(ended: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        task_status.started()
+        async for number in received:
+            log.info("%s: draining", signal.Signals(number).name)
+            ended.set()
+
+
+def _nvml_library(config: Config) -> Path | None:
+    if config.sim is None:
+        return None
+    library = config.native_dir / "sim" / _NVML
+    if not library.exists():
+        raise SetupError(f"the simulated driver is not there ({library}); build gpud anew, or set GPUD_NATIVE_DIR")
+    return library
+
+
+def _listener_pid(path: Path) -> int | None:
+    """Who listens there, in case its lock file was removed."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(str(path))
+        except BlockingIOError:
+            return 0  # its backlog is full: somebody listens
+        except OSError:
+            return None
+        pid, _, _ = struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        return int(pid)
+
+
+def _another(config: Config, pid: str) -> SetupError:
+    return SetupError(
+        f"another gpud daemon (pid {pid}) serves {config.runtime_dir}; end it with `gpud stop`, "
+        "or give this one another directory with GPUD_RUNTIME_DIR"
+    )
+
+
+def _raise_limits() -> None:
+    """Three descriptors for each client: as many as this machine lets us have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _first(group: BaseExceptionGroup[GpudError]) -> GpudError:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, GpudError)
+    return error

@@ -1,0 +1,51 @@
+"""What there is: the union of the driver's list and of what clients report. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+from gpud.devices.nvml import Usage, uuid_text
+from gpud.engine.state import State
+from gpud.model.events import DevicesFound
+from gpud.model.ids import Slot
+from gpud.model.views import DeviceView
+
+
+def found(usage: Iterable[Usage]) -> DevicesFound:
+    """For the engine."""
+    return DevicesFound(devices=tuple((device.uuid, device.name, device.total_bytes) for device in usage))
+
+
+def views(state: State, usage: Mapping[bytes, Usage], own_pid: int) -> tuple[DeviceView, ...]:
+    """Managed devices by slot, then those without one."""
+    shown = [_managed(state, slot, usage, own_pid) for slot in sorted(state.devices)]
+    known = {device.uuid for device in state.devices.values()}
+    return tuple(shown) + tuple(_unmanaged(one) for one in usage.values() if one.uuid not in known)
+
+
+def _managed(state: State, slot: Slot, usage: Mapping[bytes, Usage], own_pid: int) -> DeviceView:
+    device = state.devices[slot]
+    now = usage.get(device.uuid)
+    clients = list(state.clients_on(slot))
+    hooked = {client.who.pid for client in clients} | {own_pid}
+    return DeviceView(
+        slot=slot,
+        uuid=uuid_text(device.uuid),
+        name=device.name or (now.name if now else ""),
+        total_bytes=device.total_bytes,
+        used_bytes=now.used_bytes if now else None,
+        utilisation=now.utilisation if now else None,
+        jobs=tuple(sorted({client.job for client in clients})),
+        unmanaged_pids=tuple(pid for pid in now.pids if pid not in hooked) if now else (),
+    )
+
+
+def _unmanaged(usage: Usage) -> DeviceView:
+    return DeviceView(
+        slot=None,
+        uuid=uuid_text(usage.uuid),
+        name=usage.name,
+        total_bytes=usage.total_bytes,
+        used_bytes=usage.used_bytes,
+        utilisation=usage.utilisation,
+        jobs=(),
+        unmanaged_pids=usage.pids,
+    )

@@ -1,0 +1,351 @@
+"""The one decision function: `react(state, event, now) -> list[Effect]`. No I/O, no clock; tested by lists of events.
+
+Effects are in the order in which they must become visible. An event about a client that is gone is ignored: sessions end while
+their last events are under way.
+"""
+
+from gpud.engine import ticking
+from gpud.engine.classify import classify
+from gpud.engine.peers import publish_client, readers_below, update_client
+from gpud.engine.state import Client, Device, State, Tenant
+from gpud.model import effects as do
+from gpud.model import events as ev
+from gpud.model.effects import Effect
+from gpud.model.errors import Refused
+from gpud.model.ids import ClientId, Generation, JobId, Slot, UnitId
+from gpud.model.units import MILLISECOND
+
+MAX_DEVICES = 8
+PEERS_DEADLINE_NS = 100 * MILLISECOND
+"""A client hears its device slots this late at most, whoever has not mapped its page by then."""
+
+REFUSED_IDENTITY = 2
+REFUSED_POLICY = 3
+REFUSED_DRAINING = 6
+
+
+def react(state: State, event: ev.Event, now: int) -> list[Effect]:
+    """Changes `state` and says what is to be done. `now` is monotonic, in nanoseconds."""
+    match event:
+        case ev.Tick():
+            expired = ticking.expired(state, now)
+            effects = [effect for client in expired for effect in _forget(state, client, "did not come back")]
+            return effects + ticking.tick(state, event, now)
+        case ev.WentActive() | ev.WentIdle():
+            return _edge(state, event, now)
+        case ev.LaunchAsked():
+            return _launch(state, event, now)
+        case ev.AttachAsked():
+            return _attach(state, event, now)
+        case ev.Mapped():
+            return _mapped(state, event)
+        case ev.DevicesReported():
+            return _devices(state, event, now)
+        case ev.PeersMapped():
+            return _peers_mapped(state, event)
+        case ev.Detached():
+            client = state.clients.get(event.client)
+            gone = client is None or client.session != event.session
+            return [] if client is None or gone else _forget(state, client, event.reason)
+        case ev.SessionEnded():
+            return _session_ended(state, event)
+        case ev.PagesFailed():
+            return _pages_failed(state, event)
+        case ev.LauncherEnded():
+            return _launcher_ended(state, event)
+        case ev.DevicesFound():
+            return _devices_found(state, event)
+        case ev.DrainAsked():
+            state.draining = True
+            return [do.SaveState()]
+        case ev.StopAsked():
+            state.draining = state.stopped = True
+            return [e for c in state.clients.values() for e in publish_client(state, c)] + [do.SaveState()]
+
+
+def _launch(state: State, event: ev.LaunchAsked, now: int) -> list[Effect]:
+    if state.draining:
+        return [do.Refuse(session=event.session, code=REFUSED_DRAINING, text=_DRAINING)]
+    try:
+        asked = classify(event.asked, event.who.command, state.policy)
+    except Refused as refused:
+        return [do.Refuse(session=event.session, code=REFUSED_POLICY, text=str(refused))]
+    tenant = Tenant(
+        id=_new_job(state),
+        unit=_unit_named(state, asked.job_class),
+        job_class=asked.job_class,
+        claimed=asked.claimed,
+        labels=asked.labels,
+        name=asked.name,
+        command=asked.command,
+        who=event.who,
+        launcher=True,
+        launcher_alive=True,
+        session=event.session,
+        began_ns=now,
+    )
+    _admit(state, tenant)
+    environment = state.environment + ((("CUDA_VISIBLE_DEVICES", asked.gpu),) if asked.gpu else ())
+    text = f"job {tenant.id} ({tenant.name}, {tenant.job_class}) of {tenant.who.user} began"
+    return [
+        do.SaveState(),
+        do.SendJob(session=event.session, job=tenant.id, environment=environment),
+        do.Record(level="info", text=text),
+    ]
+
+
+def _attach(state: State, event: ev.AttachAsked, now: int) -> list[Effect]:
+    if state.draining:
+        return [do.Refuse(session=event.session, code=REFUSED_DRAINING, text=_DRAINING)]
+    effects: list[Effect] = []
+    again = event.again
+    old = state.clients.get(event.client)
+    if old is not None and old.generation == event.generation and _same(old.who, event.who):
+        if old.session is not None:
+            effects.append(do.DropPages(client=old.id))
+        else:
+            state.adopted += 1
+        old.session, old.live, client = event.session, False, old
+    else:
+        if again and (event.generation == 0 or any(c.generation == event.generation for c in state.clients.values())):
+            text = f"client {event.client} of this daemon is another process; start anew without the old pages"
+            return [do.Refuse(session=event.session, code=REFUSED_IDENTITY, text=text)]
+        client = _new_client(state, event, now, again)
+    tenant = state.tenants[client.job]
+    state.lease_due_ns = state.lease_due_ns or now + ticking.LEASE_REFRESH_NS
+    # The words of a client taken over are in its new page before it sees that page.
+    pages = do.CreatePages(session=event.session, client=client.id, generation=client.generation, adopt=again)
+    effects += [do.SaveState(), pages, *publish_client(state, client, anew=True)]
+    effects.append(
+        do.SendWelcome(
+            session=event.session, client=client.id, generation=client.generation, job=client.job, adopt=again
+        )
+    )
+    if tenant.launcher and not again:
+        effects.append(do.SendAttached(job=tenant.id, pid=client.who.pid))
+    verb = "came back" if again else "attached"
+    text = f"client {client.id} (pid {client.who.pid}) of job {tenant.id} ({tenant.job_class}) {verb}"
+    return [*effects, do.Record(level="info", text=text)]
+
+
+def _new_client(state: State, event: ev.AttachAsked, now: int, again: bool) -> Client:
+    tenant = state.tenant_of(event.who)
+    if tenant is None:
+        asked = classify((), event.who.command, state.policy)
+        tenant = Tenant(
+            id=_new_job(state),
+            unit=_unit_named(state, asked.job_class),
+            job_class=asked.job_class,
+            claimed=None,
+            labels={},
+            name=asked.name,
+            command=asked.command,
+            who=event.who,
+            launcher=False,
+            began_ns=now,
+        )
+        _admit(state, tenant)
+    if again:
+        generation = event.generation
+        state.last_generation = max(state.last_generation, generation)
+    else:
+        state.last_generation += 1
+        generation = Generation(state.last_generation)
+    client = Client(
+        id=ClientId(state.next_client),
+        job=tenant.id,
+        who=event.who,
+        generation=generation,
+        order=state.next_order,
+        session=event.session,
+        attached_ns=now,
+    )
+    state.next_client += 1
+    state.next_order += 1
+    state.clients[client.id] = client
+    tenant.clients.add(client.id)
+    return client
+
+
+def _mapped(state: State, event: ev.Mapped) -> list[Effect]:
+    client = state.clients.get(event.client)
+    if client is None:
+        return []
+    client.live = True
+    effects = update_client(state, client)
+    if client.peers and not any(isinstance(effect, do.SendPeers) for effect in effects):
+        effects.append(_peers_again(client))  # a client taken over maps them anew
+    for reader in readers_below(state, state.rank_of(client), client.slots()):
+        effects += update_client(state, reader)
+    return effects
+
+
+def _devices(state: State, event: ev.DevicesReported, now: int) -> list[Effect]:
+    client = state.clients.get(event.client)
+    if client is None or client.session is None:
+        return []
+    before = client.slots()
+    client.devices = tuple(_slot_for(state, uuid, total) for uuid, total in event.devices)
+    rank = state.rank_of(client)
+    effects = update_client(state, client)
+    client.awaited = {}
+    for reader in readers_below(state, rank, before | client.slots()):
+        theirs = update_client(state, reader)
+        effects += theirs
+        sent = any(isinstance(effect, do.SendPeers) for effect in theirs)
+        if sent and client.id in reader.peers and not reader.slow and reader.live:
+            client.awaited[reader.id] = reader.serial
+    client.slots_due_ns = now + PEERS_DEADLINE_NS
+    if not client.awaited:
+        effects.append(_slots(client))
+    _drop_unused_devices(state)
+    return [*effects, do.SaveState()]
+
+
+def _peers_mapped(state: State, event: ev.PeersMapped) -> list[Effect]:
+    reader = state.clients.get(event.client)
+    if reader is None:
+        return []
+    reader.mapped_serial = max(reader.mapped_serial, event.serial)
+    reader.slow = False
+    effects: list[Effect] = []
+    if event.serial == reader.serial and event.mapped < len(reader.peers):
+        text = f"client {reader.id} could map {event.mapped} of {len(reader.peers)} peers: it is held less than it should be"
+        effects.append(do.Record(level="warning", text=text))
+    return effects + _answered(state, reader)
+
+
+def _answered(state: State, reader: Client) -> list[Effect]:
+    """Tells their slots to those who waited only for this reader."""
+    effects: list[Effect] = []
+    for client in state.clients.values():
+        if reader.id in client.awaited and reader.mapped_serial >= client.awaited[reader.id]:
+            del client.awaited[reader.id]
+            if not client.awaited and client.slots_due_ns is not None:
+                effects.append(_slots(client))
+    return effects
+
+
+def _edge(state: State, event: ev.WentActive | ev.WentIdle, now: int) -> list[Effect]:
+    client = state.clients.get(event.client)
+    if client is None or event.slot not in client.slots():
+        return []
+    if isinstance(event, ev.WentIdle):
+        client.active.discard(event.slot)
+    else:
+        client.active.add(event.slot)
+        ticking.look_now(state, client, event.slot, now)
+    return []
+
+
+def _forget(state: State, client: Client, reason: str) -> list[Effect]:
+    """The client is gone: nobody looks at it or waits for it any more."""
+    rank, slots = state.rank_of(client), client.slots()
+    del state.clients[client.id]
+    tenant = state.tenants[client.job]
+    tenant.clients.discard(client.id)
+    effects: list[Effect] = []
+    for reader in readers_below(state, rank, slots):
+        effects += update_client(state, reader)
+    client.mapped_serial = client.serial
+    effects += _answered(state, client)
+    effects.append(do.DropPages(client=client.id))
+    _end_if_empty(state, tenant)
+    _drop_unused_devices(state)
+    if not state.clients:
+        state.lease_due_ns = state.look_due_ns = None
+    text = f"client {client.id} (pid {client.who.pid}) of job {tenant.id} detached: {reason}"
+    return [*effects, do.SaveState(), do.Record(level="info", text=text)]
+
+
+def _pages_failed(state: State, event: ev.PagesFailed) -> list[Effect]:
+    client = state.clients.get(event.client)
+    if client is None:
+        return []
+    effects = _forget(state, client, event.text)
+    if client.session is None:
+        return effects
+    return [do.Refuse(session=client.session, code=event.code, text=event.text), *effects]
+
+
+def _session_ended(state: State, event: ev.SessionEnded) -> list[Effect]:
+    clients = [client for client in state.clients.values() if client.session == event.session]
+    effects = [effect for client in clients for effect in _forget(state, client, event.reason)]
+    for tenant in [tenant for tenant in state.tenants.values() if tenant.session == event.session]:
+        effects += _launcher_ended(state, ev.LauncherEnded(job=tenant.id))
+    return effects
+
+
+def _launcher_ended(state: State, event: ev.LauncherEnded) -> list[Effect]:
+    tenant = state.tenants.get(event.job)
+    if tenant is None:
+        return []
+    tenant.launcher_alive = False
+    _end_if_empty(state, tenant)
+    return [do.SaveState(), do.Record(level="info", text=f"the launcher of job {tenant.id} ended")]
+
+
+def _devices_found(state: State, event: ev.DevicesFound) -> list[Effect]:
+    for uuid, name, total in event.devices:
+        slot = _slot_for(state, uuid, total)
+        if slot is not None:
+            state.devices[slot].name = name
+            state.devices[slot].total_bytes = total
+    return []
+
+
+def _slots(client: Client) -> Effect:
+    client.slots_due_ns = None
+    return do.SendSlots(client=client.id, slots=client.devices)
+
+
+def _peers_again(client: Client) -> Effect:
+    client.serial += 1
+    peers = tuple(sorted(client.peers.values(), key=lambda entry: entry.present))
+    return do.SendPeers(client=client.id, serial=client.serial, peers=peers)
+
+
+def _slot_for(state: State, uuid: bytes, total_bytes: int) -> Slot | None:
+    for device in state.devices.values():
+        if device.uuid == uuid:
+            return device.slot
+    free = [Slot(number) for number in range(MAX_DEVICES) if Slot(number) not in state.devices]
+    if not free:
+        return None
+    state.devices[free[0]] = Device(slot=free[0], uuid=uuid, total_bytes=total_bytes)
+    return free[0]
+
+
+def _drop_unused_devices(state: State) -> None:
+    """A slot that only a client's word made is free once nobody uses it; those the driver named stay."""
+    used = {slot for client in state.clients.values() for slot in client.slots()}
+    for slot in [s for s, device in state.devices.items() if not device.name and s not in used]:
+        del state.devices[slot]
+
+
+def _new_job(state: State) -> JobId:
+    job = JobId(state.next_job)
+    state.next_job += 1
+    return job
+
+
+def _unit_named(state: State, name: str) -> UnitId:
+    return next(unit.id for unit in state.units.values() if unit.name == name)
+
+
+def _admit(state: State, tenant: Tenant) -> None:
+    state.tenants[tenant.id] = tenant
+    state.units[tenant.unit].tenants.add(tenant.id)
+
+
+def _end_if_empty(state: State, tenant: Tenant) -> None:
+    if not tenant.clients and not tenant.launcher_alive:
+        del state.tenants[tenant.id]
+        state.units[tenant.unit].tenants.discard(tenant.id)
+
+
+def _same(one: ev.Who, other: ev.Who) -> bool:
+    return (one.pid, one.started) == (other.pid, other.started)
+
+
+_DRAINING = "the daemon is ending; try again when it is back"

@@ -1,0 +1,185 @@
+"""The state file's content: who is who, for a daemon that comes after. Pure: bytes ↔ State.
+
+The next daemon believes this, and the kernel, for who somebody is; the client only for its counters.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+from attrs import frozen
+
+from gpud.engine.state import Client, Device, State, Tenant
+from gpud.model.events import Who
+from gpud.model.ids import ClientId, Generation, JobId, Slot
+from gpud.model.knobs import PeerEntry
+
+FORMAT = 1
+
+
+@frozen(kw_only=True)
+class SavedTenant:
+    id: int
+    job_class: str
+    claimed: str | None
+    labels: dict[str, str]
+    name: str
+    command: str
+    who: Who
+    launcher: bool
+    launcher_alive: bool
+    began_ns: int
+
+
+@frozen(kw_only=True)
+class SavedClient:
+    id: int
+    job: int
+    who: Who
+    generation: int
+    order: int
+    attached_ns: int
+    devices: list[int | None]
+    peers: list[PeerEntry]
+    """It has these pages mapped, unless it died before."""
+    serial: int
+
+
+@frozen(kw_only=True)
+class SavedDevice:
+    slot: int
+    uuid: bytes
+    total_bytes: int
+    name: str
+
+
+@frozen(kw_only=True)
+class Saved:
+    """One state file. `boot` and monotonic times make sense in that boot only."""
+
+    format: int
+    boot: str
+    next_job: int
+    next_client: int
+    next_order: int
+    last_generation: int
+    tenants: list[SavedTenant]
+    clients: list[SavedClient]
+    devices: list[SavedDevice]
+
+
+def dump(state: State, boot: str) -> bytes:
+    """The file's content."""
+    saved = Saved(
+        format=FORMAT,
+        boot=boot,
+        next_job=state.next_job,
+        next_client=state.next_client,
+        next_order=state.next_order,
+        last_generation=state.last_generation,
+        tenants=[
+            SavedTenant(
+                id=t.id,
+                job_class=t.job_class,
+                claimed=t.claimed,
+                labels=t.labels,
+                name=t.name,
+                command=t.command,
+                who=t.who,
+                launcher=t.launcher,
+                launcher_alive=t.launcher_alive,
+                began_ns=t.began_ns,
+            )
+            for t in state.tenants.values()
+        ],
+        clients=[
+            SavedClient(
+                id=c.id,
+                job=c.job,
+                who=c.who,
+                generation=c.generation,
+                order=c.order,
+                attached_ns=c.attached_ns,
+                devices=list(c.devices),
+                peers=list(c.peers.values()),
+                serial=c.serial,
+            )
+            for c in state.clients.values()
+        ],
+        devices=[
+            SavedDevice(slot=d.slot, uuid=d.uuid, total_bytes=d.total_bytes, name=d.name)
+            for d in state.devices.values()
+        ],
+    )
+    return msgspec.json.encode(saved)
+
+
+def load(content: bytes, boot: str) -> Saved | None:
+    """None: of another boot, so nobody in it lives. Raises ValueError when it cannot be read."""
+    try:
+        saved = msgspec.json.decode(content, type=Saved)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise ValueError(f"the state file cannot be read: {error}") from None
+    if saved.format != FORMAT:
+        raise ValueError(f"the state file has format {saved.format}, this daemon reads {FORMAT}")
+    return saved if saved.boot == boot else None
+
+
+def restore(state: State, saved: Saved, alive: Callable[[int, int], bool], adopt_until_ns: int) -> None:
+    """Puts what still lives into a fresh state. `alive(pid, started)` asks the kernel. Classes that the policy no longer has
+    become its last one."""
+    state.next_job = saved.next_job
+    state.next_client = saved.next_client
+    state.next_order = saved.next_order
+    state.last_generation = max(state.last_generation, saved.last_generation)
+    for device in saved.devices:
+        slot = Slot(device.slot)
+        state.devices[slot] = Device(slot=slot, uuid=device.uuid, total_bytes=device.total_bytes, name=device.name)
+    living = [client for client in saved.clients if alive(client.who.pid, client.who.started)]
+    for tenant in saved.tenants:
+        clients = {ClientId(client.id) for client in living if client.job == tenant.id}
+        launcher_alive = tenant.launcher_alive and alive(tenant.who.pid, tenant.who.started)
+        if clients or launcher_alive:
+            _restore_tenant(state, tenant, clients, launcher_alive)
+    for client in living:
+        if JobId(client.job) in state.tenants:
+            _restore_client(state, client)
+    for restored in state.clients.values():
+        restored.peers = {peer: entry for peer, entry in restored.peers.items() if peer in state.clients}
+    if state.clients:
+        state.adopt_until_ns = adopt_until_ns
+
+
+def _restore_tenant(state: State, saved: SavedTenant, clients: set[ClientId], launcher_alive: bool) -> None:
+    job_class = saved.job_class if saved.job_class in state.policy.order else state.policy.order[-1]
+    unit = next(unit for unit in state.units.values() if unit.name == job_class)
+    tenant = Tenant(
+        id=JobId(saved.id),
+        unit=unit.id,
+        job_class=job_class,
+        claimed=saved.claimed,
+        labels=saved.labels,
+        name=saved.name,
+        command=saved.command,
+        who=saved.who,
+        launcher=saved.launcher,
+        launcher_alive=launcher_alive,
+        began_ns=saved.began_ns,
+        clients=clients,
+    )
+    state.tenants[tenant.id] = tenant
+    unit.tenants.add(tenant.id)
+
+
+def _restore_client(state: State, saved: SavedClient) -> None:
+    state.clients[ClientId(saved.id)] = Client(
+        id=ClientId(saved.id),
+        job=JobId(saved.job),
+        who=saved.who,
+        generation=Generation(saved.generation),
+        order=saved.order,
+        session=None,
+        attached_ns=saved.attached_ns,
+        devices=tuple(None if slot is None else Slot(slot) for slot in saved.devices),
+        peers={entry.client: entry for entry in saved.peers},
+        serial=saved.serial,
+    )

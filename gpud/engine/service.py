@@ -1,0 +1,164 @@
+"""The trio shell around the reducer: one task that owns the state, takes events, and carries effects out in order."""
+
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+
+import trio
+
+from gpud.engine import saved, ticking
+from gpud.engine.ports import PagesPort, SessionsPort, StatePort
+from gpud.engine.reducer import react
+from gpud.engine.state import State
+from gpud.model import effects as do
+from gpud.model import events as ev
+from gpud.model.errors import ProtocolError
+from gpud.model.units import SECOND
+
+log = logging.getLogger("gpud.engine")
+
+ADOPT_NS = 10 * SECOND
+"""How long clients of an earlier daemon may take to come back."""
+
+REFUSED_PROTOCOL = 4
+REFUSED_RESOURCES = 5
+
+
+class Engine:
+    """Made by `open_engine`. Other tasks may read `state` between awaits, never change it."""
+
+    def __init__(
+        self, state: State, pages: PagesPort, sessions: SessionsPort, file: StatePort, boot: str, now: Callable[[], int]
+    ) -> None:
+        self.state = state
+        self.pages = pages
+        self.now = now
+        self._sessions = sessions
+        self._file = file
+        self._boot = boot
+        self.ticks = 0
+        """Timer wake-ups so far."""
+
+    async def run(self, events: "trio.MemoryReceiveChannel[ev.Event]") -> None:
+        """Until cancelled. Without clients it waits for events only, without any timer."""
+        while True:
+            due = ticking.next_wakeup(self.state)
+            if due is None:
+                self.handle(await events.receive())
+                continue
+            event: ev.Event | None = None
+            with trio.move_on_after(max(due - self.now(), 0) / SECOND):
+                event = await events.receive()
+            if event is not None:
+                self.handle(event)
+            if self.now() >= due:
+                self.tick()
+
+    def tick(self) -> None:
+        """Time has passed."""
+        self.ticks += 1
+        self.handle(ev.Tick(presence=self.pages.presence(ticking.wanted(self.state))))
+
+    def handle(self, event: ev.Event) -> None:
+        """Decides, and does what was decided. Never waits."""
+        pending = [event]
+        while pending:
+            effects = react(self.state, pending.pop(0), self.now())
+            pending += self._carry_out(effects)
+
+    def adopt(self) -> None:
+        """After a restart: watches the launchers of jobs taken over."""
+        for tenant in self.state.tenants.values():
+            if tenant.launcher and tenant.launcher_alive:
+                self._sessions.watch_launcher(tenant.id, tenant.who.pid, tenant.who.started)
+
+    def drain(self) -> None:
+        """Takes nobody new and leaves everything as it is, on file and in the pages."""
+        self.handle(ev.DrainAsked())
+
+    def stop(self) -> int:
+        """Opens every gate. Returns how many clients that concerned."""
+        self.handle(ev.StopAsked())
+        return sum(client.session is not None for client in self.state.clients.values())
+
+    def _carry_out(self, effects: Iterable[do.Effect]) -> list[ev.Event]:
+        """Returns the events of what went wrong."""
+        failed: list[ev.Event] = []
+        for effect in effects:
+            try:
+                self._do(effect)
+            except (OSError, ProtocolError) as error:
+                if isinstance(effect, do.CreatePages):
+                    code = REFUSED_PROTOCOL if isinstance(error, ProtocolError) else REFUSED_RESOURCES
+                    text = str(error) if isinstance(error, ProtocolError) else f"no pages can be made: {error.strerror}"
+                    failed.append(ev.PagesFailed(client=effect.client, text=text, code=code))
+                    # Nothing else of this list makes sense for it: without pages there is nothing to publish or welcome.
+                else:
+                    log.warning("%s failed: %s", type(effect).__name__, error)
+        return failed
+
+    def _do(self, effect: do.Effect) -> None:
+        pages, sessions = self.pages, self._sessions
+        match effect:
+            case do.PublishDevice():
+                pages.publish(effect.client, effect.slot, effect.words)
+            case do.PublishOthers():
+                pages.publish_others(effect.client, effect.slot, effect.active)
+            case do.RefreshLease():
+                pages.refresh_lease(effect.until_ns)
+            case do.CreatePages():
+                self._create(effect)
+            case do.DropPages():
+                pages.drop(effect.client)
+            case do.SendWelcome():
+                sessions.welcome(effect.session, effect.client, effect.generation, effect.job, adopt=effect.adopt)
+            case do.SendSlots():
+                sessions.send_slots(effect.client, effect.slots)
+            case do.SendPeers():
+                sessions.send_peers(effect.client, effect.serial, effect.peers)
+            case do.SendJob():
+                sessions.send_job(effect.session, effect.job, effect.environment)
+            case do.SendAttached():
+                sessions.send_attached(effect.job, effect.pid)
+            case do.WatchLauncher():
+                sessions.watch_launcher(effect.job, effect.pid, effect.started)
+            case do.Refuse():
+                sessions.refuse(effect.session, effect.code, effect.text)
+            case do.SaveState():
+                self._save()
+            case do.Record():
+                log.log(logging.WARNING if effect.level == "warning" else logging.INFO, "%s", effect.text)
+
+    def _create(self, effect: do.CreatePages) -> None:
+        if not effect.adopt:
+            self.pages.create(effect.client, effect.generation)
+            return
+        brought = self._sessions.take_pages(effect.session)
+        if brought is None:
+            raise ProtocolError("the client is gone, or brought no pages")
+        self.pages.adopt(effect.client, effect.generation, *brought)
+
+    def _save(self) -> None:
+        """At once and on this task: the file is small, and what is told to a client must be on file before."""
+        self._file.write(saved.dump(self.state, self._boot))
+
+
+@asynccontextmanager
+async def open_engine(
+    state: State,
+    pages: PagesPort,
+    sessions: SessionsPort,
+    file: StatePort,
+    events: "trio.MemoryReceiveChannel[ev.Event]",
+    *,
+    boot: str,
+    now: Callable[[], int] = time.monotonic_ns,
+) -> AsyncIterator[Engine]:
+    """Runs until left; leaving it changes neither pages nor file."""
+    engine = Engine(state, pages, sessions, file, boot, now)
+    async with trio.open_nursery() as nursery, events:
+        engine.adopt()
+        nursery.start_soon(engine.run, events)
+        yield engine
+        nursery.cancel_scope.cancel()

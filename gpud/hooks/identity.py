@@ -1,0 +1,147 @@
+"""Who is at the other end of a socket: the kernel's word, never the client's.
+
+SO_PEERPIDFD (Linux ≥ 6.5) names the very process that connected. Without it: SO_PEERCRED, a pidfd opened by number, and the
+PING that is answered afterwards, so the number was not handed to somebody else in between.
+"""
+
+import os
+import pwd
+import socket
+import struct
+
+from attrs import frozen
+
+from gpud.model.errors import ProtocolError
+from gpud.model.events import Who
+
+SO_PEERPIDFD = 77
+_DEEPEST = 64
+"""Ancestors looked at."""
+
+
+class IdentityError(ProtocolError):
+    """It cannot be known who that is, or may not talk to us."""
+
+
+@frozen(kw_only=True)
+class Peer:
+    """A process that connected. The owner closes `pidfd`."""
+
+    pidfd: int
+    who: Who
+
+
+def peer_of(connection: socket.socket) -> Peer:
+    """Raises IdentityError with the remedy. May block on a hung /proc or user database: call it in a thread."""
+    pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    if pid == 0:
+        raise IdentityError(
+            "the daemon cannot see this process: it runs in a PID namespace of its own; start the daemon with the host's PID "
+            "namespace (docker run --pid=host, hostPID: true), or one inside this namespace"
+        )
+    if uid not in (os.geteuid(), 0):
+        raise IdentityError(f"this daemon serves user {os.geteuid()}, not user {uid}; start one of your own")
+    pidfd = _pidfd_of(connection, pid)
+    try:
+        started = start_time(pid)
+        if started is None or _pid_behind(pidfd) != pid:
+            raise IdentityError(f"process {pid} ended while it attached")
+        who = Who(
+            pid=pid,
+            started=started,
+            uid=uid,
+            user=_user_name(uid),
+            command=_command(pid),
+            ancestors=ancestors(pid),
+        )
+    except BaseException:
+        os.close(pidfd)
+        raise
+    return Peer(pidfd=pidfd, who=who)
+
+
+def start_time(pid: int) -> int | None:
+    """Clock ticks from boot to the start of the process; None when there is none."""
+    fields = _stat(pid)
+    return None if fields is None else int(fields[19])
+
+
+def ancestors(pid: int) -> tuple[tuple[int, int], ...]:
+    """(pid, start time) of parent, grandparent, …, as far as this PID namespace goes."""
+    chain: list[tuple[int, int]] = []
+    fields = _stat(pid)
+    while fields is not None and len(chain) < _DEEPEST:
+        parent = int(fields[1])
+        fields = _stat(parent) if parent > 0 else None
+        if fields is not None:
+            chain.append((parent, int(fields[19])))
+    return tuple(chain)
+
+
+def open_process(pid: int, started: int) -> int | None:
+    """A pidfd of exactly that process, or None when it is gone."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return None
+    if start_time(pid) == started and _pid_behind(pidfd) == pid:
+        return pidfd
+    os.close(pidfd)
+    return None
+
+
+def boot_id() -> str:
+    """Differs after every boot of the machine."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+
+
+def _pidfd_of(connection: socket.socket, pid: int) -> int:
+    try:
+        pidfd = connection.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD)
+        os.set_inheritable(pidfd, False)
+        return pidfd
+    except OSError:
+        pass  # an older kernel, or the process has ended
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        raise IdentityError(f"process {pid} cannot be watched: {error.strerror}") from error
+
+
+def _pid_behind(pidfd: int) -> int:
+    """-1 once the process has ended and been waited for."""
+    try:
+        with open(f"/proc/self/fdinfo/{pidfd}") as file:
+            for line in file:
+                if line.startswith("Pid:"):
+                    return int(line[4:])
+    except OSError:
+        pass
+    return -1
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Fields of /proc/PID/stat after the name: [0] state, [1] parent, [19] start time. None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            line = file.read().decode(errors="replace")
+    except OSError:
+        return None
+    return line.rpartition(")")[2].split()
+
+
+def _command(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read(4096).rstrip(b"\0").split(b"\0")
+    except OSError:
+        return ""
+    return b" ".join(words).decode(errors="replace").replace("\n", " ")
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,61 @@
+"""Formats of the pages of gpud_page.h for `struct`: what is read before a page is mapped, and what fakes write.
+
+A test compares sizes and offsets with those the C compiler chose.
+"""
+
+import struct
+
+PAGE_MAGIC = 0x64757067
+PAGE_VERSION = 1
+CONTROL, PRESENCE, ACTIVITY = 1, 2, 3
+MAX_DEVICES = 8
+MAX_PEERS = 16
+MAX_SLOTS = 64
+HISTOGRAM_BUCKETS = 32
+
+HEADER = struct.Struct("<IHHIIQQ32x")
+"""magic, version, kind, size, client, generation, epoch_ns."""
+PEER = struct.Struct("<IIQIIQQQ16x")
+"""rank, unit, generation, present, flags, budget base, t0, rate."""
+CONTROL_HEAD = struct.Struct("<QQII40x")
+"""After the header: lease_until_ns, failsafe_after_ns, failsafe, detach."""
+CONTROL_DEVICE_HEAD = struct.Struct("<8I4Q4Q2QQ8x")
+"""Up to its peers: gate, wake, rank, unit, peer_count, others_active, max_inflight, pass_launches, …"""
+PRESENCE_DEVICE = struct.Struct("<IIQQQ32x")
+"""active, edges, idle_since_ns, inflight, spent_ns."""
+ACTIVITY_HEAD = struct.Struct("<QQQ40x")
+"""After the header: errors, attaches, keeper_wakes."""
+ACTIVITY_DEVICE_HEAD = struct.Struct("<QQQQQQ16x")
+"""used_bytes, allocations, launches_failed, passed, overheld, last_finish_ns."""
+SLOT = struct.Struct("<QQQQQIIIIQ")
+"""entered, left, blocks, held, held_ns, thread, holding, hold_reason, hold_peer, hold_since_ns."""
+
+CONTROL_DEVICE_SIZE = CONTROL_DEVICE_HEAD.size + PEER.size * MAX_PEERS
+ACTIVITY_DEVICE_SIZE = ACTIVITY_DEVICE_HEAD.size + 8 * HISTOGRAM_BUCKETS + SLOT.size * MAX_SLOTS
+
+
+def _round(size: int) -> int:
+    return (size + 4095) & ~4095
+
+
+CONTROL_BYTES = _round(HEADER.size + CONTROL_HEAD.size + CONTROL_DEVICE_SIZE * MAX_DEVICES)
+PRESENCE_BYTES = _round(HEADER.size + PRESENCE_DEVICE.size * MAX_DEVICES)
+ACTIVITY_BYTES = _round(HEADER.size + ACTIVITY_HEAD.size + ACTIVITY_DEVICE_SIZE * MAX_DEVICES)
+BYTES = {CONTROL: CONTROL_BYTES, PRESENCE: PRESENCE_BYTES, ACTIVITY: ACTIVITY_BYTES}
+"""Kind → size of the whole page."""
+
+
+def control_device_offset(slot: int) -> int:
+    return HEADER.size + CONTROL_HEAD.size + CONTROL_DEVICE_SIZE * slot
+
+
+def presence_device_offset(slot: int) -> int:
+    return HEADER.size + PRESENCE_DEVICE.size * slot
+
+
+def activity_device_offset(slot: int) -> int:
+    return HEADER.size + ACTIVITY_HEAD.size + ACTIVITY_DEVICE_SIZE * slot
+
+
+def slot_offset(slot: int, thread: int) -> int:
+    return activity_device_offset(slot) + ACTIVITY_DEVICE_HEAD.size + 8 * HISTOGRAM_BUCKETS + SLOT.size * thread

@@ -1,0 +1,267 @@
+"""The pages of all clients: made, handed out, sealed, published to, summed up. The daemon's one place that maps memory."""
+
+import contextlib
+import errno
+import os
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from attrs import define, frozen
+
+from gpud.hooks import layout, memfd
+from gpud.hooks._pages import ffi, lib
+from gpud.model.counters import Counters, HookCounters
+from gpud.model.events import Presence
+from gpud.model.ids import ClientId, Generation, Slot
+from gpud.model.knobs import DeviceWords
+
+FAILSAFE_OPEN = 0
+
+
+@frozen(kw_only=True)
+class NewPages:
+    """Descriptors for a WELCOME. They stay the store's: send them, do not close them."""
+
+    control: int
+    presence: int
+    activity: int
+
+
+@define(kw_only=True)
+class _Pages:
+    control_fd: int = -1
+    presence_fd: int = -1
+    activity_fd: int = -1
+    control: Any = None
+    presence: Any = None
+    activity: Any = None
+    devices: int = 0
+
+
+class PageStore:
+    """Owns every descriptor and mapping in it. Methods about a client that is not there do nothing, or raise KeyError where
+    an answer is due."""
+
+    SIZES = (layout.CONTROL_BYTES, layout.PRESENCE_BYTES, layout.ACTIVITY_BYTES)
+    """Of the three pages, bytes."""
+
+    def __init__(self, *, lease_ns: int, failsafe_after_ns: int) -> None:
+        self._lease_ns = lease_ns
+        self._failsafe_after_ns = failsafe_after_ns
+        self._pages: dict[ClientId, _Pages] = {}
+        self._scratch = ffi.new("struct gpud_control_device *")
+
+    def __contains__(self, client: ClientId) -> bool:
+        return client in self._pages
+
+    def create(self, client: ClientId, generation: Generation) -> None:
+        """All three pages of a new client; the control page closed to writers already. Raises OSError."""
+        pages = self._new(client, generation)
+        try:
+            now = time.monotonic_ns()
+            pages.presence_fd = memfd.make_page(layout.PRESENCE, client, generation, now)
+            pages.activity_fd = memfd.make_page(layout.ACTIVITY, client, generation, now)
+        except BaseException:
+            self.drop(client)
+            raise
+
+    def adopt(self, client: ClientId, generation: Generation, presence_fd: int, activity_fd: int) -> None:
+        """A new control page for a client that brings its others, which are checked. Takes the descriptors over, also when it
+        raises ProtocolError or OSError."""
+        try:
+            memfd.check_page(presence_fd, layout.PRESENCE, generation)
+            memfd.check_page(activity_fd, layout.ACTIVITY, generation)
+            pages = self._new(client, generation)
+        except BaseException:
+            os.close(presence_fd)
+            os.close(activity_fd)
+            raise
+        pages.presence_fd, pages.activity_fd = presence_fd, activity_fd
+        try:
+            pages.presence = _map(presence_fd, layout.PRESENCE, writable=False)
+            pages.activity = _map(activity_fd, layout.ACTIVITY, writable=False)
+        except BaseException:
+            self.drop(client)
+            raise
+
+    def handed_out(self, client: ClientId) -> NewPages:
+        """What a WELCOME carries. Raises KeyError."""
+        pages = self._pages[client]
+        return NewPages(control=pages.control_fd, presence=pages.presence_fd, activity=pages.activity_fd)
+
+    def seal(self, client: ClientId) -> None:
+        """The client has mapped its pages: nobody else may write them from now on, and only then do we look at them. Raises OSError
+        when the seals cannot be set or do not hold, KeyError."""
+        pages = self._pages[client]
+        if pages.presence is None:
+            memfd.close_page(pages.presence_fd)
+            memfd.close_page(pages.activity_fd)
+            pages.presence = _map(pages.presence_fd, layout.PRESENCE, writable=False)
+            pages.activity = _map(pages.activity_fd, layout.ACTIVITY, writable=False)
+        # The presence page's descriptor stays, for peers that come later.
+        for name in ("control_fd", "activity_fd"):
+            if getattr(pages, name) >= 0:
+                os.close(getattr(pages, name))
+                setattr(pages, name, -1)
+
+    def drop(self, client: ClientId) -> None:
+        """Unmaps and closes. The client's own mappings stay."""
+        pages = self._pages.pop(client, None)
+        if pages is None:
+            return
+        for name, kind in (("control", layout.CONTROL), ("presence", layout.PRESENCE), ("activity", layout.ACTIVITY)):
+            if getattr(pages, name) is not None:
+                lib.gpud_unmap(getattr(pages, name), layout.BYTES[kind])
+            if getattr(pages, name + "_fd") >= 0:
+                os.close(getattr(pages, name + "_fd"))
+
+    def close(self) -> None:
+        """Drops all, leaving what they say: the lease decides."""
+        for client in list(self._pages):
+            self.drop(client)
+
+    def publish(self, client: ClientId, slot: Slot, words: DeviceWords) -> None:
+        """Writes one device and wakes who is held on it."""
+        pages = self._pages.get(client)
+        if pages is None:
+            return
+        pages.devices |= 1 << slot
+        scratch = self._scratch
+        ffi.memmove(scratch, bytes(ffi.sizeof("struct gpud_control_device")), ffi.sizeof("struct gpud_control_device"))
+        scratch.gate, scratch.rank, scratch.unit = words.gate, words.rank, words.unit
+        scratch.peer_count, scratch.others_active = len(words.peers), words.others_active
+        scratch.max_inflight, scratch.pass_launches = words.max_inflight, words.pass_launches
+        scratch.resume_after_ns, scratch.max_pause_ns = words.resume_after_ns, words.max_pause_ns
+        scratch.memory_limit = 2**64 - 1
+        for entry, peer in zip(scratch.peers, words.peers, strict=False):
+            entry.rank, entry.unit, entry.generation, entry.present = (
+                peer.rank,
+                peer.unit,
+                peer.generation,
+                peer.present,
+            )
+        lib.gpud_publish_device(pages.control, slot, scratch)
+
+    def publish_others(self, client: ClientId, slot: Slot, active: bool) -> None:
+        pages = self._pages.get(client)
+        if pages is not None:
+            lib.gpud_publish_others(pages.control, slot, active)
+
+    def refresh_lease(self, until_ns: int) -> None:
+        """Of all control pages."""
+        for pages in self._pages.values():
+            lib.gpud_publish_lease(pages.control, until_ns)
+
+    def detach(self, client: ClientId) -> None:
+        """Says in its page that the client is let go: it acts as if there were no gate."""
+        pages = self._pages.get(client)
+        if pages is not None:
+            lib.gpud_publish_detach(pages.control)
+
+    def presence_fd(self, client: ClientId) -> int | None:
+        """For the peers of the client; None before it is sealed."""
+        pages = self._pages.get(client)
+        return None if pages is None or pages.presence is None else pages.presence_fd
+
+    def counters(self) -> dict[tuple[ClientId, Slot], Counters]:
+        """All clients on their devices, summed up in one call."""
+        clients = [(client, pages) for client, pages in self._pages.items() if pages.presence is not None]
+        rows = ffi.new("struct gpud_summed[]", max(len(clients), 1))
+        for row, (_, pages) in zip(rows, clients, strict=False):
+            row.presence, row.activity, row.devices = pages.presence, pages.activity, pages.devices
+        sums = ffi.new("struct gpud_sum[]", max(len(clients), 1) * layout.MAX_DEVICES)
+        lib.gpud_pages_sum(rows, len(clients), sums)
+        return {
+            (client, Slot(slot)): _counters(sums[i * layout.MAX_DEVICES + slot])
+            for i, (client, pages) in enumerate(clients)
+            for slot in range(layout.MAX_DEVICES)
+            if pages.devices & (1 << slot)
+        }
+
+    def presence(self, wanted: Iterable[tuple[ClientId, Slot]]) -> dict[tuple[ClientId, Slot], Presence]:
+        """Those of the wanted that can be seen."""
+        found: dict[tuple[ClientId, Slot], Presence] = {}
+        for client, slot in wanted:
+            pages = self._pages.get(client)
+            if pages is not None and pages.presence is not None:
+                device = pages.presence.device[slot]
+                found[client, slot] = Presence(active=bool(device.active), idle_since_ns=device.idle_since_ns)
+        return found
+
+    def hook_counters(self, client: ClientId) -> HookCounters:
+        pages = self._pages.get(client)
+        if pages is None or pages.activity is None:
+            return HookCounters()
+        total = [0] * layout.HISTOGRAM_BUCKETS
+        bucket = ffi.new("uint64_t[]", layout.HISTOGRAM_BUCKETS)
+        for slot in range(layout.MAX_DEVICES):
+            if pages.devices & (1 << slot):
+                lib.gpud_histogram(pages.activity, slot, bucket)
+                total = [a + b for a, b in zip(total, bucket, strict=True)]
+        return HookCounters(errors=pages.activity.errors, attaches=pages.activity.attaches, histogram=tuple(total))
+
+    def _new(self, client: ClientId, generation: Generation) -> _Pages:
+        """With the control page only: mapped, its lease running, closed to all other writers."""
+        if client in self._pages:
+            raise OSError(errno.EEXIST, f"client {client} has pages already")
+        now = time.monotonic_ns()
+        pages = _Pages()
+        self._pages[client] = pages
+        try:
+            pages.control_fd = memfd.make_page(layout.CONTROL, client, generation, now)
+            pages.control = _map(pages.control_fd, layout.CONTROL, writable=True)
+            pages.control.failsafe = FAILSAFE_OPEN
+            pages.control.failsafe_after_ns = self._failsafe_after_ns
+            pages.control.lease_until_ns = now + self._lease_ns
+            for device in pages.control.device:
+                device.pass_launches, device.max_pause_ns, device.memory_limit = 1, 2**64 - 1, 2**64 - 1
+            memfd.close_page(pages.control_fd)
+        except BaseException:
+            self.drop(client)
+            raise
+        return pages
+
+
+@asynccontextmanager
+async def open_pages(*, lease_ns: int, failsafe_after_ns: int) -> AsyncIterator[PageStore]:
+    """The store. Leaving it leaves the pages as they are. Raises SetupError when pages cannot be made here."""
+    memfd.check_machine()
+    with contextlib.closing(PageStore(lease_ns=lease_ns, failsafe_after_ns=failsafe_after_ns)) as store:
+        yield store
+
+
+_TYPES = {
+    layout.CONTROL: "struct gpud_control_page *",
+    layout.PRESENCE: "const struct gpud_presence_page *",
+    layout.ACTIVITY: "const struct gpud_activity_page *",
+}
+
+
+def _map(fd: int, kind: int, *, writable: bool) -> Any:
+    address = lib.gpud_map(fd, layout.BYTES[kind], writable)
+    if address == ffi.NULL:
+        raise OSError(ffi.errno, f"cannot map a page: {os.strerror(ffi.errno)}")
+    return ffi.cast(_TYPES[kind], address)
+
+
+def _counters(row: Any) -> Counters:
+    return Counters(
+        entered=row.entered,
+        left=row.left,
+        held=row.held,
+        held_ns=row.held_ns,
+        launches_failed=row.launches_failed,
+        passed=row.passed,
+        used_bytes=row.used_bytes,
+        allocations=row.allocations,
+        last_finish_ns=row.last_finish_ns,
+        active=bool(row.active),
+        idle_since_ns=row.idle_since_ns,
+        inflight=row.inflight,
+        holding=row.holding,
+        hold_reason=row.hold_reason,
+        hold_peer=row.hold_peer,
+        hold_since_ns=row.hold_since_ns,
+    )

@@ -1,0 +1,145 @@
+/* pages_native.c: see pages_native.h. Words the other side reads or writes at the same time are atomic accesses. */
+#include "pages_native.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define LOAD(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
+#define STORE(word, value) __atomic_store_n(&(word), (value), __ATOMIC_RELAXED)
+#define STORE_RELEASE(word, value) __atomic_store_n(&(word), (value), __ATOMIC_RELEASE)
+
+void *gpud_map(int fd, size_t bytes, int writable)
+{
+    void *address = mmap(NULL, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+    return address == MAP_FAILED ? NULL : address;
+}
+
+void gpud_unmap(void *address, size_t bytes)
+{
+    munmap(address, bytes);
+}
+
+/* Adds what one thread's slot says. */
+static void add_slot(struct gpud_sum *sum, const struct gpud_slot *slot)
+{
+    sum->entered += LOAD(slot->entered);
+    sum->left += LOAD(slot->left);
+    sum->held += LOAD(slot->held);
+    sum->held_ns += LOAD(slot->held_ns);
+    if (!__atomic_load_n(&slot->holding, __ATOMIC_ACQUIRE))
+        return;
+    uint64_t since = LOAD(slot->hold_since_ns);
+    sum->holding++;
+    if (sum->hold_since_ns == 0 || since < sum->hold_since_ns) {
+        sum->hold_since_ns = since;
+        sum->hold_reason = LOAD(slot->hold_reason);
+        sum->hold_peer = LOAD(slot->hold_peer);
+    }
+}
+
+/* Fills one client's sum on one device. */
+static void sum_device(struct gpud_sum *sum, const struct gpud_presence_device *presence,
+                       const struct gpud_activity_device *activity)
+{
+    sum->active = __atomic_load_n(&presence->active, __ATOMIC_ACQUIRE);
+    sum->edges = LOAD(presence->edges);
+    sum->idle_since_ns = LOAD(presence->idle_since_ns);
+    sum->inflight = LOAD(presence->inflight);
+    sum->used_bytes = LOAD(activity->used_bytes);
+    sum->allocations = LOAD(activity->allocations);
+    sum->launches_failed = LOAD(activity->launches_failed);
+    sum->passed = LOAD(activity->passed);
+    sum->last_finish_ns = LOAD(activity->last_finish_ns);
+    for (uint32_t i = 0; i < GPUD_MAX_SLOTS; i++)
+        add_slot(sum, &activity->slots[i]);
+}
+
+void gpud_pages_sum(const struct gpud_summed *clients, uint32_t count, struct gpud_sum *sums)
+{
+    memset(sums, 0, sizeof *sums * count * GPUD_MAX_DEVICES);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
+            if (clients[i].devices & (1u << device))
+                sum_device(&sums[i * GPUD_MAX_DEVICES + device], &clients[i].presence->device[device],
+                           &clients[i].activity->device[device]);
+}
+
+void gpud_histogram(const struct gpud_activity_page *page, uint32_t device, uint64_t out[GPUD_HISTOGRAM_BUCKETS])
+{
+    for (uint32_t i = 0; i < GPUD_HISTOGRAM_BUCKETS; i++)
+        out[i] = LOAD(page->device[device].held_histogram[i]);
+}
+
+/* A peer entry holds only while its generation is the mapped page's, so it is zero while the rest changes. */
+static void publish_peer(struct gpud_peer *to, const struct gpud_peer *from)
+{
+    if (memcmp(to, from, sizeof *to) == 0)
+        return;
+    STORE(to->generation, 0);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    STORE(to->rank, from->rank);
+    STORE(to->unit, from->unit);
+    STORE(to->present, from->present);
+    STORE(to->flags, from->flags);
+    STORE(to->budget_base_ns, from->budget_base_ns);
+    STORE(to->budget_t0_ns, from->budget_t0_ns);
+    STORE(to->budget_rate_ppm, from->budget_rate_ppm);
+    STORE_RELEASE(to->generation, from->generation);
+}
+
+/* Counts the device's futex word on and wakes all who sleep on it. */
+static void wake(struct gpud_control_device *device)
+{
+    __atomic_add_fetch(&device->wake, 1, __ATOMIC_SEQ_CST);
+    syscall(SYS_futex, &device->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void gpud_publish_device(struct gpud_control_page *page, uint32_t device, const struct gpud_control_device *words)
+{
+    struct gpud_control_device *to = &page->device[device];
+    for (uint32_t i = 0; i < GPUD_MAX_PEERS; i++)
+        publish_peer(&to->peers[i], &words->peers[i]);
+    STORE(to->rank, words->rank);
+    STORE(to->unit, words->unit);
+    STORE_RELEASE(to->peer_count, words->peer_count);
+    STORE(to->others_active, words->others_active);
+    STORE(to->max_inflight, words->max_inflight);
+    STORE(to->pass_launches, words->pass_launches);
+    STORE(to->resume_after_ns, words->resume_after_ns);
+    STORE(to->max_pause_ns, words->max_pause_ns);
+    STORE(to->max_inflight_ns, words->max_inflight_ns);
+    STORE(to->memory_limit, words->memory_limit);
+    STORE(to->budget_base_ns, words->budget_base_ns);
+    STORE(to->budget_t0_ns, words->budget_t0_ns);
+    STORE(to->budget_rate_ppm, words->budget_rate_ppm);
+    STORE(to->budget_burst_ns, words->budget_burst_ns);
+    STORE(to->grant_epoch, words->grant_epoch);
+    STORE(to->grant_until_ns, words->grant_until_ns);
+    STORE_RELEASE(to->generation, to->generation + 1);
+    STORE_RELEASE(page->header.generation, page->header.generation + 1);
+    STORE_RELEASE(to->gate, words->gate);
+    wake(to);
+}
+
+void gpud_publish_others(struct gpud_control_page *page, uint32_t device, uint32_t active)
+{
+    STORE_RELEASE(page->device[device].others_active, active);
+}
+
+void gpud_publish_lease(struct gpud_control_page *page, uint64_t until_ns)
+{
+    STORE_RELEASE(page->lease_until_ns, until_ns);
+}
+
+void gpud_publish_detach(struct gpud_control_page *page)
+{
+    STORE_RELEASE(page->detach, 1);
+    for (uint32_t i = 0; i < GPUD_MAX_DEVICES; i++) {
+        STORE_RELEASE(page->device[i].gate, 0);
+        wake(&page->device[i]);
+    }
+}

@@ -1,0 +1,130 @@
+"""What is to be done, in the imperative. `react` returns them; `service` carries them out, in order."""
+
+from attrs import frozen
+
+from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
+from gpud.model.knobs import DeviceWords, PeerEntry
+
+
+@frozen(kw_only=True)
+class CreatePages:
+    """Make a client's pages, or with `adopt` only its control page, and take over the ones it has."""
+
+    session: SessionId
+    client: ClientId
+    generation: Generation
+    adopt: bool
+
+
+@frozen(kw_only=True)
+class DropPages:
+    """The client is gone."""
+
+    client: ClientId
+
+
+@frozen(kw_only=True)
+class PublishDevice:
+    """Write one device of a client's control page and wake who is held on it."""
+
+    client: ClientId
+    slot: Slot
+    words: DeviceWords
+
+
+@frozen(kw_only=True)
+class PublishOthers:
+    """Write whether somebody beyond the peer table is active."""
+
+    client: ClientId
+    slot: Slot
+    active: bool
+
+
+@frozen(kw_only=True)
+class RefreshLease:
+    """All control pages are valid until then."""
+
+    until_ns: int
+
+
+@frozen(kw_only=True)
+class SendWelcome:
+    """Hand the pages over."""
+
+    session: SessionId
+    client: ClientId
+    generation: Generation
+    job: JobId
+    adopt: bool
+
+
+@frozen(kw_only=True)
+class SendSlots:
+    """None: this device is not managed."""
+
+    client: ClientId
+    slots: tuple[Slot | None, ...]
+
+
+@frozen(kw_only=True)
+class SendPeers:
+    """The complete set; the session knows which of them the client has mapped already."""
+
+    client: ClientId
+    serial: int
+    peers: tuple[PeerEntry, ...]
+
+
+@frozen(kw_only=True)
+class SendJob:
+    """To a launcher."""
+
+    session: SessionId
+    job: JobId
+    environment: tuple[tuple[str, str], ...]
+
+
+@frozen(kw_only=True)
+class SendAttached:
+    """To the launcher of a job."""
+
+    job: JobId
+    pid: int
+
+
+@frozen(kw_only=True)
+class WatchLauncher:
+    """A job taken over: say LauncherEnded when that process ends."""
+
+    job: JobId
+    pid: int
+    started: int
+
+
+@frozen(kw_only=True)
+class Refuse:
+    """Say no and close."""
+
+    session: SessionId
+    code: int
+    text: str
+
+
+@frozen(kw_only=True)
+class SaveState:
+    """What comes after in the same list may be seen outside only once this is on file."""
+
+
+@frozen(kw_only=True)
+class Record:
+    """A line for the journal. `level`: `info` or `warning`."""
+
+    level: str
+    text: str
+
+
+Effect = (
+    CreatePages | DropPages | PublishDevice | PublishOthers | RefreshLease | SendWelcome | SendSlots
+    | SendPeers | SendJob | SendAttached | WatchLauncher | Refuse | SaveState | Record
+)  # fmt: skip

@@ -1,0 +1,90 @@
+/* copy.c: linear copies. What kind a copy is follows from its addresses. As with the real driver: into pageable host memory a copy
+ * returns when it is done; from it, when the source has been read; between devices' memory at once. */
+#include "capture.h"
+#include "copy.h"
+#include "heap.h"
+
+static bool on_device(const void *address) { return heap_device(address) != NULL; }
+
+static bool page_locked(const void *address) {
+    void *start;
+    size_t bytes;
+    unsigned flags;
+    return host_find(address, &start, &bytes, &flags);
+}
+
+/* Is the side what the caller says, and all of it within one allocation if it is on a device? */
+static CUresult check_side(const char *at, enum side side, const struct copy_plan *p, size_t pitch, size_t plane) {
+    bool device = on_device(at);
+    if (!at)
+        return CUDA_ERROR_INVALID_VALUE;
+    /* Page-locked memory has a device address too, the same. */
+    if (side == SIDE_DEVICE && !device && !page_locked(at))
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t bytes = (uint64_t)(p->depth - 1) * plane + (uint64_t)(p->height - 1) * pitch + p->width;
+    return device && !heap_covers(at, bytes) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult copy_run(const struct copy_plan *p, CUstream handle, bool sync) {
+    struct stream *stream;
+    CUresult result = stream_of(handle, &stream);
+    if (!result && sync)
+        result = capture_unsafe(stream->ctx);
+    if (result || !p->width || !p->height || !p->depth)
+        return result;
+    if ((p->height > 1 || p->depth > 1) && (p->dst_pitch < p->width || p->src_pitch < p->width))
+        return CUDA_ERROR_INVALID_VALUE;
+    result = check_side(p->dst, p->dst_side, p, p->dst_pitch, p->dst_plane);
+    if (!result)
+        result = check_side(p->src, p->src_side, p, p->src_pitch, p->src_plane);
+    if (result)
+        return result;
+    struct work *work = work_new(WORK_COPY);
+    if (!work)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    bool to_device = on_device(p->dst), from_device = on_device(p->src);
+    bool to_pageable = !to_device && !page_locked(p->dst), from_pageable = !from_device && !page_locked(p->src);
+    bool wait = to_pageable || (sync && !(to_device && from_device));
+    work->copy = (struct copy_work){p->dst, p->src, p->width, p->height, p->depth, p->dst_pitch, p->src_pitch, p->dst_plane, p->src_plane,
+                                    from_pageable && !wait, NULL};
+    work->command.kind = to_device ? (from_device ? SIM_COPY_D2D : SIM_COPY_H2D) : SIM_COPY_D2H;
+    work->command.bytes = (uint64_t)p->width * p->height * p->depth;
+    bool capturing = stream->capture != NULL;
+    result = work_submit(stream, work);
+    return result || !wait || capturing ? result : stream_synchronise(stream);
+}
+
+CUresult copy_linear(void *dst, enum side dst_side, const void *src, enum side src_side, size_t bytes, CUstream stream, bool sync) {
+    struct copy_plan plan = {dst, src, dst_side, src_side, bytes, 1, 1, bytes, bytes, bytes, bytes};
+    return copy_run(&plan, stream, sync);
+}
+
+#define P(address) ((void *)(uintptr_t)(address))
+#define DEFAULT S((CUstream)NULL)
+
+PTDS(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t bytes), copy_linear(P(dst), SIDE_DEVICE, src, SIDE_HOST, bytes, DEFAULT, true))
+PTDS(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t bytes), copy_linear(dst, SIDE_HOST, P(src), SIDE_DEVICE, bytes, DEFAULT, true))
+PTDS(cuMemcpyDtoD_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
+     copy_linear(P(dst), SIDE_DEVICE, P(src), SIDE_DEVICE, bytes, DEFAULT, true))
+PTDS(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t bytes), copy_linear(P(dst), SIDE_ANY, P(src), SIDE_ANY, bytes, DEFAULT, true))
+PTSZ(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream),
+     copy_linear(P(dst), SIDE_DEVICE, src, SIDE_HOST, bytes, S(stream), false))
+PTSZ(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream stream),
+     copy_linear(dst, SIDE_HOST, P(src), SIDE_DEVICE, bytes, S(stream), false))
+PTSZ(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
+     copy_linear(P(dst), SIDE_DEVICE, P(src), SIDE_DEVICE, bytes, S(stream), false))
+PTSZ(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
+     copy_linear(P(dst), SIDE_ANY, P(src), SIDE_ANY, bytes, S(stream), false))
+
+static CUresult peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t bytes, CUstream stream, bool sync) {
+    CUresult result = sim_ready();
+    if (result)
+        return result;
+    if (!handle_ok(H_CONTEXT, dst_ctx) || !handle_ok(H_CONTEXT, src_ctx))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return copy_linear(P(dst), SIDE_DEVICE, P(src), SIDE_DEVICE, bytes, stream, sync);
+}
+PTDS(cuMemcpyPeer, (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t bytes),
+     peer(dst, dst_ctx, src, src_ctx, bytes, DEFAULT, true))
+PTSZ(cuMemcpyPeerAsync, (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t bytes, CUstream stream),
+     peer(dst, dst_ctx, src, src_ctx, bytes, S(stream), false))

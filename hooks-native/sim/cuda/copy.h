@@ -1,0 +1,21 @@
+/* copy.h: copies between host and device memory; see copy.c. */
+#ifndef SIM_CUDA_COPY_H
+#define SIM_CUDA_COPY_H
+
+#include "work.h"
+
+enum side { SIDE_ANY, SIDE_HOST, SIDE_DEVICE };
+
+/* A block of rows and planes to copy; what each side must be. */
+struct copy_plan {
+    char *dst;
+    const char *src;
+    enum side dst_side, src_side;
+    size_t width, height, depth, dst_pitch, src_pitch, dst_plane, src_plane;
+};
+
+/* Copies in a stream. `sync`: the form without a stream, which returns when the host may use both sides. */
+CUresult copy_run(const struct copy_plan *plan, CUstream stream, bool sync);
+CUresult copy_linear(void *dst, enum side dst_side, const void *src, enum side src_side, size_t bytes, CUstream stream, bool sync);
+
+#endif

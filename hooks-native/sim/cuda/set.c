@@ -1,0 +1,52 @@
+/* set.c: the memset family. All forms return at once, as for device memory with the real driver. */
+#include "capture.h"
+#include "heap.h"
+#include "work.h"
+
+static CUresult set(CUdeviceptr dst, size_t pitch, unsigned size, uint32_t value, size_t width, size_t height, CUstream handle, bool sync) {
+    struct stream *stream;
+    CUresult result = stream_of(handle, &stream);
+    if (!result && sync)
+        result = capture_unsafe(stream->ctx);
+    if (result || !width || !height)
+        return result;
+    char *at = (char *)(uintptr_t)dst;
+    void *start;
+    size_t room;
+    unsigned flags;
+    if (width > SIZE_MAX / size / height || (height > 1 && pitch < width * size) || dst % size)
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t bytes = (uint64_t)pitch * (height - 1) + width * size;
+    bool locked = host_find(at, &start, &room, &flags) && bytes <= room - (size_t)(at - (char *)start);
+    if (!locked && !heap_covers(at, bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct work *work = work_new(WORK_SET);
+    if (!work)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    work->set = (struct set_work){at, pitch, width, height, size, value};
+    work->command.kind = SIM_MEMSET;
+    work->command.bytes = (uint64_t)width * size * height;
+    result = work_submit(stream, work);
+    return result || !sync || !locked ? result : stream_synchronise(stream);
+}
+
+#define DEFAULT S((CUstream)NULL)
+PTDS(cuMemsetD8_v2, (CUdeviceptr dst, unsigned char value, size_t count), set(dst, 0, 1, value, count, 1, DEFAULT, true))
+PTDS(cuMemsetD16_v2, (CUdeviceptr dst, unsigned short value, size_t count), set(dst, 0, 2, value, count, 1, DEFAULT, true))
+PTDS(cuMemsetD32_v2, (CUdeviceptr dst, unsigned value, size_t count), set(dst, 0, 4, value, count, 1, DEFAULT, true))
+PTDS(cuMemsetD2D8_v2, (CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height),
+     set(dst, pitch, 1, value, width, height, DEFAULT, true))
+PTDS(cuMemsetD2D16_v2, (CUdeviceptr dst, size_t pitch, unsigned short value, size_t width, size_t height),
+     set(dst, pitch, 2, value, width, height, DEFAULT, true))
+PTDS(cuMemsetD2D32_v2, (CUdeviceptr dst, size_t pitch, unsigned value, size_t width, size_t height),
+     set(dst, pitch, 4, value, width, height, DEFAULT, true))
+PTSZ(cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t count, CUstream stream), set(dst, 0, 1, value, count, 1, S(stream), false))
+PTSZ(cuMemsetD16Async, (CUdeviceptr dst, unsigned short value, size_t count, CUstream stream),
+     set(dst, 0, 2, value, count, 1, S(stream), false))
+PTSZ(cuMemsetD32Async, (CUdeviceptr dst, unsigned value, size_t count, CUstream stream), set(dst, 0, 4, value, count, 1, S(stream), false))
+PTSZ(cuMemsetD2D8Async, (CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height, CUstream stream),
+     set(dst, pitch, 1, value, width, height, S(stream), false))
+PTSZ(cuMemsetD2D16Async, (CUdeviceptr dst, size_t pitch, unsigned short value, size_t width, size_t height, CUstream stream),
+     set(dst, pitch, 2, value, width, height, S(stream), false))
+PTSZ(cuMemsetD2D32Async, (CUdeviceptr dst, size_t pitch, unsigned value, size_t width, size_t height, CUstream stream),
+     set(dst, pitch, 4, value, width, height, S(stream), false))

@@ -1,0 +1,196 @@
+/* sim.h: the objects of the simulated libcuda and the state of the process. Who may touch what is said at each structure. */
+#ifndef SIM_CUDA_SIM_H
+#define SIM_CUDA_SIM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "../../include/gpud_kernel.h"
+#include "../link.h"
+#include "api.h"
+
+#define SIM_DRIVER_VERSION 13000
+#define SIM_LOWEST_PRIORITY 0
+#define SIM_HIGHEST_PRIORITY (-5)
+
+enum handle_type { H_CONTEXT, H_STREAM, H_EVENT, H_MODULE, H_FUNCTION, H_LIBRARY, H_KERNEL, H_LINK, H_POOL, H_GRAPH, H_NODE, H_EXEC, H_TYPES };
+
+/* Every object that a handle names starts with this. */
+struct handle { _Atomic uint32_t alive; uint32_t type; struct handle *next_free; uint64_t id; };
+
+/* handles.c. Handles live in reserved arenas, so that any value can be checked without touching foreign memory. */
+void *handle_new(enum handle_type type);                        /* zeroed, NULL: no host memory */
+void handle_free(void *handle);
+bool handle_ok(enum handle_type type, const void *handle);
+
+struct heap;
+struct image;
+
+struct device {
+    int ordinal;
+    struct sim_device_info info;
+    char *base;                     /* start of the reserved address range; device address = base + offset in the memfd */
+    uint64_t span;                  /* its length */
+    int memory_fd;
+    struct segment **units;         /* which segment owns each 2 MiB of the range; under heap_lock */
+    pthread_mutex_t heap_lock;
+    struct heap *plain;             /* cuMemAlloc */
+    struct pool *default_pool, *current_pool, *pools;   /* under heap_lock */
+    struct ctx *primary;            /* made at first use, kept */
+    pthread_mutex_t primary_lock;
+    unsigned primary_count, primary_flags;
+};
+
+struct ctx {
+    struct handle handle;
+    struct device *device;
+    uint32_t sim_context;
+    unsigned flags, api_version;
+    bool primary;
+    _Atomic bool active;            /* a reset primary context is not */
+    _Atomic int error;              /* sticky: what a kernel did; every later call answers it */
+    unsigned attached;              /* cuCtxAttach */
+    pthread_mutex_t lock;           /* the lists below */
+    struct ctx *next, **link;       /* all contexts of the process; contexts_lock */
+    struct stream *streams;
+    struct stream *legacy;
+    struct event *events;
+    struct module *modules;
+    _Atomic uint64_t legacy_last;   /* ticket of the newest work of the legacy stream */
+    size_t limits[16];
+    int cache_config, shared_config;
+};
+
+struct stream {
+    struct handle handle;
+    struct ctx *ctx;
+    struct stream *next, **link;    /* ctx->streams */
+    uint32_t queue;
+    int priority;
+    unsigned flags;
+    bool legacy, per_thread;
+    _Atomic uint64_t last;          /* ticket of the newest command; written under the submit lock */
+    uint64_t legacy_seen;           /* legacy ticket this stream already waits for; submit lock */
+    bool dirty;                     /* has work that the legacy stream has not waited for; submit lock */
+    uint32_t mark;                  /* internal event for waits between streams; submit lock */
+    uint64_t mark_ticket;           /* its newest record */
+    struct capture *capture;        /* what this stream is being captured into; submit lock */
+    uint64_t capture_count;         /* nodes this stream has put there */
+    bool capture_joined;            /* another stream has waited for the last of them */
+};
+
+struct event {
+    struct handle handle;
+    struct ctx *ctx;
+    struct event *next, **link;     /* ctx->events */
+    unsigned flags;
+    uint32_t sim_event;             /* 0: never recorded; submit lock */
+    uint32_t queue;                 /* where it was last recorded */
+    _Atomic uint64_t ticket;
+    uint64_t capture_id;            /* recorded in this capture; 0: in none */
+    struct stream *capture_stream;
+    uint64_t capture_at;            /* its capture_count then */
+};
+
+struct function {
+    struct handle handle;
+    struct module *module;
+    const struct gpud_kernel_desc *desc;
+    uint32_t name_id;
+    int attributes[CU_FUNC_ATTRIBUTES];
+    unsigned block[3], legacy_shared, legacy_size;      /* cuFuncSetBlockShape, cuFuncSetSharedSize, cuParamSetSize */
+    unsigned char *legacy_params;
+};
+
+struct module {
+    struct handle handle;
+    struct ctx *ctx;
+    struct module *next, **link;    /* ctx->modules */
+    struct image *image;
+    struct library *library;        /* made for this library, or NULL */
+    struct function **functions;    /* one a kernel of the image */
+    void **globals;                 /* address of each variable */
+    char *storage;                  /* the allocation that holds them */
+};
+
+struct kernel {
+    struct handle handle;
+    struct library *library;
+    uint32_t index;
+    int attributes[CU_FUNC_ATTRIBUTES];
+};
+
+struct library {
+    struct handle handle;
+    struct image *image;
+    struct kernel **kernels;
+    pthread_mutex_t lock;           /* making modules */
+};
+
+struct pool {
+    struct handle handle;
+    struct pool *next;              /* device->pools */
+    struct device *device;
+    struct heap *heap;
+    bool builtin;
+    int reuse[4];
+};
+
+/* The process. `alive` lies on a page that fork() wipes. */
+struct sim {
+    struct sim_link *link;
+    int device_count;
+    struct device device[SIM_MAX_DEVICES];
+    pthread_mutex_t submit;         /* order of submission = order of computing */
+    _Atomic uint64_t ids;
+};
+extern struct sim sim;
+
+/* state.c */
+CUresult sim_ready(void);                                       /* initialised, and not in a child of fork() */
+CUresult sim_current(struct ctx **ctx);                         /* the current context, usable and without a sticky error */
+CUresult sim_device_of(CUdevice device, struct device **out);
+CUresult sim_result(int negative_errno);                        /* what the link said, as the API says it */
+void sim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));    /* one line on stderr */
+
+/* context.c */
+struct ctx *ctx_top(void);
+CUresult ctx_check(struct ctx *ctx);                            /* alive, active, no sticky error */
+CUresult ctx_new(struct device *device, unsigned flags, unsigned api, bool primary, struct ctx **out);
+CUresult ctx_open(struct ctx *ctx);                             /* the part of ctx_new that a reset primary context repeats */
+void ctx_teardown(struct ctx *ctx);                             /* waits, then frees all it holds; the handle stays */
+CUresult ctx_synchronise(struct ctx *ctx);
+void contexts_each(void (*visit)(struct ctx *ctx, void *data), void *data);    /* every active context of the process */
+void ctx_fail(struct ctx *ctx, int error);                      /* makes an error sticky; the first one stays */
+
+/* stream.c */
+CUresult stream_of(CUstream handle, struct stream **out);       /* any handle; the special ones by S() */
+CUresult stream_new(struct ctx *ctx, unsigned flags, int priority, struct stream **out);
+void stream_destroy(struct stream *stream);                     /* its work still runs */
+CUresult stream_synchronise(struct stream *stream);
+void streams_drain(struct ctx *ctx);                            /* waits for the destroyed streams of a context */
+void streams_reap(void);                                        /* lets go of the queues of destroyed streams that have drained */
+
+/* event.c */
+CUresult event_record(struct event *event, struct stream *stream);      /* submit lock held */
+void event_retire(uint32_t sim_event, uint64_t ticket);         /* destroys it once that record is done; submit lock held */
+bool event_reached(const struct event *event);                 /* its newest record is done (or there is none) */
+void event_destroy(struct event *event);
+
+/* module.c */
+CUresult module_load(struct ctx *ctx, struct image *image, struct library *library, struct module **out);  /* takes over the image */
+void module_unload(struct module *module);
+CUresult function_of(CUfunction handle, struct function **out); /* a CUfunction or a CUkernel */
+CUresult function_attribute(const struct gpud_kernel_desc *desc, const struct image *image, const int *set, int attribute, int *value);
+CUresult function_set_attribute(const struct device *device, const struct gpud_kernel_desc *desc, int *set, int attribute, int value);
+void function_defaults(const struct device *device, const struct gpud_kernel_desc *desc, int *attributes);
+CUresult library_module(struct library *library, struct ctx *ctx, struct module **out);    /* makes it at first use */
+void library_change(const struct kernel *kernel, const struct device *device, int attribute);   /* to the functions made of it */
+
+/* occupancy.c: resident blocks a multiprocessor */
+unsigned occupancy_blocks(const struct device *device, const struct gpud_kernel_desc *desc, unsigned threads, size_t dynamic_shared);
+
+/* host.c: page-locked memory */
+bool host_find(const void *address, void **start, size_t *bytes, unsigned *flags);
+
+#endif

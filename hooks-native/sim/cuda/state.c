@@ -1,0 +1,121 @@
+/* state.c: the process as a whole: initialisation, and what is left of it after fork(): nothing, as with the real driver. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "heap.h"
+#include "pool.h"
+
+struct sim sim = {.submit = PTHREAD_MUTEX_INITIALIZER};
+
+static _Atomic(_Atomic int *) alive;    /* on a page that is wiped in a child */
+static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void sim_say(const char *format, ...) {
+    char line[1024];
+    int head = snprintf(line, sizeof line, "gpud sim: ");
+    va_list list;
+    va_start(list, format);
+    int body = vsnprintf(line + head, sizeof line - (size_t)head - 1, format, list);
+    va_end(list);
+    size_t length = body < 0 ? (size_t)head : strnlen(line, sizeof line - 2);
+    line[length++] = '\n';
+    if (write(STDERR_FILENO, line, length) < 0)
+        return;                         /* nobody to tell */
+}
+
+CUresult sim_ready(void) {
+    _Atomic int *word = alive;
+    return word && *word ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+CUresult sim_current(struct ctx **ctx) {
+    CUresult result = sim_ready();
+    if (result)
+        return result;
+    *ctx = ctx_top();
+    return *ctx ? ctx_check(*ctx) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult sim_device_of(CUdevice ordinal, struct device **out) {
+    CUresult result = sim_ready();
+    if (result)
+        return result;
+    if (ordinal < 0 || ordinal >= sim.device_count)
+        return CUDA_ERROR_INVALID_DEVICE;
+    *out = &sim.device[ordinal];
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_result(int error) {
+    switch (-error) {
+    case 0: return CUDA_SUCCESS;
+    case ENOMEM: return CUDA_ERROR_OUT_OF_MEMORY;
+    case ENODEV: return CUDA_ERROR_NO_DEVICE;
+    case EINVAL: return CUDA_ERROR_INVALID_VALUE;
+    case EPIPE:
+        sim_say("the device process is gone; its devices have fallen off the bus");
+        return CUDA_ERROR_UNKNOWN;
+    default: return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+}
+
+/* Opens the link and the devices. init_lock held. */
+static CUresult open_node(void) {
+    char error[512] = "";
+    int result = sim_link_open(&sim.link, error, sizeof error);
+    if (result) {
+        sim_say("%s", error[0] ? error : strerror(-result));
+        return result == -ENODEV ? CUDA_ERROR_NO_DEVICE : CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    int count = (int)sim_device_count(sim.link);
+    for (int i = 0; i < count; i++) {
+        struct device *device = &sim.device[i];
+        device->ordinal = i;
+        device->info = *sim_device(sim.link, (uint32_t)i);
+        pthread_mutex_init(&device->primary_lock, NULL);
+        CUresult opened = heap_device_open(device);
+        if (!opened)
+            opened = pools_open(device);
+        if (opened) {
+            sim_say("cannot reserve %llu bytes of addresses for device %d: is there a limit on address space (ulimit -v)?",
+                    (unsigned long long)device->info.total_bytes, i);
+            sim_link_close(sim.link);
+            return opened;
+        }
+    }
+    sim.device_count = count;
+    return count ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+}
+
+ENTRY(cuInit, unsigned flags) {
+    if (flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = CUDA_SUCCESS;
+    pthread_mutex_lock(&init_lock);
+    if (!alive) {
+        void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        result = page == MAP_FAILED || madvise(page, (size_t)sysconf(_SC_PAGESIZE), MADV_WIPEONFORK) ? CUDA_ERROR_OPERATING_SYSTEM : open_node();
+        if (!result) {
+            _Atomic int *word = page;
+            *word = 1;
+            alive = word;
+        } else if (page != MAP_FAILED) {
+            munmap(page, (size_t)sysconf(_SC_PAGESIZE));
+        }
+    } else if (!*alive) {
+        result = CUDA_ERROR_NOT_INITIALIZED;    /* the child of a process that has used the driver */
+    }
+    pthread_mutex_unlock(&init_lock);
+    return result;
+}
+
+ENTRY(cuDriverGetVersion, int *version) {
+    if (!version)
+        return CUDA_ERROR_INVALID_VALUE;
+    *version = SIM_DRIVER_VERSION;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,39 @@
+/* link_state.h: inside of the client's side of the link: link.c, link_ring.c, link_start.c. */
+#ifndef GPUD_SIM_LINK_STATE_H
+#define GPUD_SIM_LINK_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "link.h"
+#include "proto.h"
+#include "ring.h"
+
+#define LINK_NAMES 1024                 /* heads of the table of names; a power of two */
+
+struct link_name { struct link_name *next; uint32_t id; char text[]; };
+
+struct sim_link {
+    int socket, doorbell;
+    int memory_fd[SIM_MAX_DEVICES];
+    const struct sim_node_page *node;
+    const struct sim_done_page *done;
+    struct sim_client_page *page;
+    _Atomic bool dead;                  /* the device process is gone, or this is a forked child's copy */
+    pthread_mutex_t ask_lock;           /* one request at a time; names */
+    struct link_name *names[LINK_NAMES];
+    pthread_mutex_t ring_lock;
+    uint64_t ticket;                    /* the last one given out */
+    uint64_t head;                      /* commands written */
+    uint64_t last[SIM_MAX_QUEUES];      /* ticket of the newest command of each queue */
+};
+
+/* link.c */
+bool link_alive(struct sim_link *link);
+
+/* link_start.c: connects to the node's device process, starting one when there is none. The socket, or a negative errno and a
+ * sentence. `hello` is filled in from the environment. */
+int link_connect(struct sim_hello *hello, char *error, size_t error_size);
+
+#endif

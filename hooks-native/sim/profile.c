@@ -1,0 +1,206 @@
+/* profile.c: profiles: what a TOML file may say, and what it means. */
+#include "profile.h"
+
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "toml.h"
+
+#define DEPTH 8
+
+struct reading {
+    struct profile *profile;
+    const char *path;
+    uint64_t seen;                      /* keys given so far */
+    uint64_t seen_here;                 /* those of this file */
+    char base[SIM_NAME];
+    int base_line;
+    char *error;
+    size_t error_size;
+};
+
+struct known { const char *table, *key; size_t offset, size; bool real; double unit, least, most; const char *meaning; };
+
+#define IS_REAL(type) _Generic((type)0, double: true, default: false)
+static const struct known keys[] = {
+#define KEY(table, key, member, type, unit, least, most, meaning) \
+    { #table, #key, offsetof(struct profile, member), sizeof(type), IS_REAL(type), unit, least, most, meaning },
+#include "profile_keys.h"
+#undef KEY
+};
+#define KEYS (sizeof keys / sizeof *keys)
+
+__attribute__((format(printf, 3, 4))) static bool fail(struct reading *r, int line, const char *format, ...)
+{
+    int n = snprintf(r->error, r->error_size, "%s:%d: ", r->path, line);
+    va_list args;
+    va_start(args, format);
+    if (n >= 0 && (size_t)n < r->error_size)
+        vsnprintf(r->error + n, r->error_size - (size_t)n, format, args);
+    va_end(args);
+    return false;
+}
+
+static void store(struct profile *profile, const struct known *k, double number)
+{
+    char *at = (char *)profile + k->offset;
+    double scaled = number * k->unit;
+    if (k->real)
+        memcpy(at, &scaled, sizeof scaled);
+    else if (k->size == sizeof(uint64_t))
+        *(uint64_t *)at = (uint64_t)(scaled + 0.5);
+    else
+        *(uint32_t *)at = (uint32_t)(scaled + 0.5);
+}
+
+static bool unknown(struct reading *r, const struct toml_item *item)
+{
+    char allowed[1024] = "";
+    size_t n = 0;
+    bool table = false;
+    for (size_t i = 0; i < KEYS; i++)
+        if (!strcmp(keys[i].table, item->table)) {
+            table = true;
+            n += (size_t)snprintf(allowed + n, n < sizeof allowed ? sizeof allowed - n : 0, "%s%s", n ? ", " : "", keys[i].key);
+        }
+    if (!strcmp(item->table, "device"))
+        snprintf(allowed + n, n < sizeof allowed ? sizeof allowed - n : 0, ", name");
+    if (!item->table[0])
+        return fail(r, item->line, "unknown key %s before the first table; allowed is: base", item->key);
+    if (!table)
+        return fail(r, item->line, "unknown table [%s]; allowed are [device], [timing], [kernels]", item->table);
+    return fail(r, item->line, "unknown key %s.%s; allowed are: %s", item->table, item->key, allowed);
+}
+
+static bool take_kernel(struct reading *r, const struct toml_item *item)
+{
+    struct profile *p = r->profile;
+    if (strlen(item->key) >= SIM_NAME)
+        return fail(r, item->line, "kernels: the pattern is longer than %d characters", SIM_NAME - 1);
+    if (item->is_text || item->number < 0.001 || item->number > 1e6)
+        return fail(r, item->line, "kernels.%s: must be a duration in ms from 0.001 to 1000000, not: %s", item->key, item->text);
+    for (uint32_t i = 0; i < p->kernel_count; i++)
+        if (!strcmp(p->kernels[i].pattern, item->key))
+            return true;                /* said by the file whose base this is; twice in one file: the first counts */
+    if (p->kernel_count == PROFILE_KERNELS)
+        return fail(r, item->line, "kernels.%s: more than %d patterns", item->key, PROFILE_KERNELS);
+    snprintf(p->kernels[p->kernel_count].pattern, SIM_NAME, "%.*s", SIM_NAME - 1, item->key);
+    p->kernels[p->kernel_count++].duration_ns = (uint64_t)(item->number * 1e6 + 0.5);
+    return true;
+}
+
+static bool take(void *arg, const struct toml_item *item)
+{
+    struct reading *r = arg;
+    if (!strcmp(item->table, "kernels"))
+        return take_kernel(r, item);
+    bool base = !item->table[0] && !strcmp(item->key, "base");
+    if (base || (!strcmp(item->table, "device") && !strcmp(item->key, "name"))) {
+        if (!item->is_text || !item->text[0] || strlen(item->text) >= SIM_NAME)
+            return fail(r, item->line, "%s: must be a \"string\" of 1 to %d characters, not: %s", item->key, SIM_NAME - 1, item->text);
+        if (base) {
+            snprintf(r->base, sizeof r->base, "%.*s", SIM_NAME - 1, item->text);
+            r->base_line = item->line;
+        } else if (!r->profile->info.name[0])
+            snprintf(r->profile->info.name, SIM_NAME, "%.*s", SIM_NAME - 1, item->text);
+        return true;
+    }
+    for (size_t i = 0; i < KEYS; i++) {
+        const struct known *k = &keys[i];
+        if (strcmp(k->table, item->table) || strcmp(k->key, item->key))
+            continue;
+        if (item->is_text || !(item->number >= k->least && item->number <= k->most))
+            return fail(r, item->line, "%s.%s: must be a number from %g to %g (%s), not: %s", k->table, k->key, k->least, k->most,
+                        k->meaning, item->text);
+        if (r->seen_here >> i & 1)
+            return fail(r, item->line, "%s.%s: given twice in this file", k->table, k->key);
+        if (!(r->seen >> i & 1))
+            store(r->profile, k, item->number);
+        r->seen |= 1ull << i;
+        r->seen_here |= 1ull << i;
+        return true;
+    }
+    return unknown(r, item);
+}
+
+/* Where the profile `name` is. */
+static void locate(const char *directory, const char *name, char path[PATH_MAX])
+{
+    size_t n = strlen(name);
+    if (strchr(name, '/') || (n > 5 && !strcmp(name + n - 5, ".toml")))
+        snprintf(path, PATH_MAX, "%s", name);
+    else
+        snprintf(path, PATH_MAX, "%s/%s.toml", directory, name);
+}
+
+/* A file, then its base: what the file says comes first and stays. */
+int profile_read(struct profile *profile, const char *directory, const char *name, char *error, size_t error_size)
+{
+    _Static_assert(KEYS <= 64, "a bit for each key");
+    char path[PATH_MAX], above[PATH_MAX];
+    struct reading r = { .profile = profile, .path = path, .error = error, .error_size = error_size };
+    memset(profile, 0, sizeof *profile);
+    profile->devices = 1;
+    profile->info.time_scale = 1;
+    locate(directory, name, path);
+    const char *slash = strrchr(path, '/');
+    snprintf(profile->name, SIM_NAME, "%.*s", SIM_NAME - 1, slash ? slash + 1 : path);
+    char *dot = strrchr(profile->name, '.');
+    if (dot && !strcmp(dot, ".toml"))
+        *dot = 0;
+    for (int depth = 0; ; depth++) {
+        r.base[0] = 0;
+        r.seen_here = 0;
+        if (toml_read(path, take, &r, error, error_size))
+            return -1;
+        if (!r.base[0])
+            break;
+        if (depth == DEPTH)
+            return fail(&r, r.base_line, "base: more than %d profiles above one another, or in a circle", DEPTH), -1;
+        /* A base lies beside the file that names it. */
+        snprintf(above, sizeof above, "%s", path);
+        char *end = strrchr(above, '/');
+        if (end)
+            *end = 0;
+        else
+            snprintf(above, sizeof above, ".");
+        char next[PATH_MAX];
+        if ((size_t)snprintf(next, sizeof next, "%.3000s/%s.toml", above, r.base) >= sizeof next)
+            return fail(&r, r.base_line, "base: the path is too long"), -1;
+        FILE *there = fopen(next, "re");
+        if (!there)
+            return fail(&r, r.base_line, "base: there is no profile %s (looked for %s)", r.base, next), -1;
+        fclose(there);
+        snprintf(path, sizeof path, "%s", next);
+    }
+    for (size_t i = 0; i < KEYS; i++)
+        if (!(r.seen >> i & 1) && strcmp(keys[i].key, "time_scale") && strcmp(keys[i].key, "devices")) {
+            snprintf(error, error_size, "%s: %s.%s is missing (%s, %g to %g), and the profile has no base that gives it", path,
+                     keys[i].table, keys[i].key, keys[i].meaning, keys[i].least, keys[i].most);
+            return -1;
+        }
+    if (profile->info.reserved_bytes >= profile->info.total_bytes) {
+        snprintf(error, error_size, "%s: device.reserved_mib leaves nothing of device.memory_gib", path);
+        return -1;
+    }
+    if (!profile->info.name[0])
+        snprintf(profile->info.name, SIM_NAME, "gpud simulated %.60s", profile->name);
+    snprintf(profile->info.profile, SIM_NAME, "%.*s", SIM_NAME - 1, profile->name);
+    profile->info.total_bytes &= ~0x1fffffull;      /* whole pages of 2 MiB */
+    profile->timing.sm_count = profile->info.sm_count;
+    profile->timing.blocks_per_sm = profile->info.blocks_per_sm;
+    profile->timing.threads_per_sm = profile->info.threads_per_sm;
+    profile->timing.shared_per_sm = profile->info.shared_per_sm;
+    return 0;
+}
+
+uint64_t profile_duration(const struct profile *profile, const char *kernel_name)
+{
+    for (uint32_t i = 0; i < profile->kernel_count; i++)
+        if (!fnmatch(profile->kernels[i].pattern, kernel_name, 0))
+            return profile->kernels[i].duration_ns;
+    return 0;
+}

@@ -1,0 +1,63 @@
+/* proto.h: requests to the device process over its SEQPACKET socket `\0gpud-sim-<uid>-<node>`. One packet each way. */
+#ifndef GPUD_SIM_PROTO_H
+#define GPUD_SIM_PROTO_H
+
+#include <stdint.h>
+
+#define SIM_PROTO_MAGIC 0x53445047u     /* "GPDS" */
+#define SIM_PROTO_VERSION 1u
+#define SIM_TEXT 12288u                 /* the most text or data a packet carries */
+#define SIM_NODE_NAME 64u
+#define SIM_DEFAULT_PROFILE "a100-40gb"
+
+enum sim_request_type {
+    SIM_HELLO = 1,      /* text: struct sim_hello; reply: fds client page, done page, node page, doorbell, memory of each device */
+    SIM_ALLOC,          /* device, a = bytes, b = alignment; reply: a = offset */
+    SIM_FREE,           /* device, a = offset */
+    SIM_INFO,           /* device; reply: a = free, b = total */
+    SIM_CONTEXT_NEW,    /* device; reply: id */
+    SIM_CONTEXT_END,    /* id */
+    SIM_QUEUE_NEW,      /* id = context, a = priority; reply: id */
+    SIM_QUEUE_END,      /* id */
+    SIM_EVENT_NEW,      /* device; reply: id */
+    SIM_EVENT_END,      /* id */
+    SIM_NAME_NEW,       /* text: the kernel's name; reply: id */
+    SIM_PROCESSES,      /* device; reply text: struct sim_process[], id = how many there are */
+    SIM_UTILISATION,    /* device; reply: a = gpu, b = memory */
+};
+
+/* What the client asks of the node; empty: whatever the node has. */
+struct sim_hello {
+    uint32_t version;
+    uint32_t pid;                       /* as the client sees itself */
+    uint32_t devices;                   /* 0: any */
+    uint32_t reserved;
+    double time_scale;                  /* 0: any */
+    char profile[1024];
+    char log[4096];
+};
+
+struct sim_request {
+    uint32_t magic;
+    uint32_t type;
+    uint32_t device;
+    uint32_t id;
+    int64_t a, b;
+    uint32_t text_bytes;
+    uint32_t reserved;
+    char text[SIM_TEXT];
+};
+
+struct sim_reply {
+    int32_t result;                     /* 0 or a negative errno; with HELLO, text says why */
+    uint32_t id;
+    int64_t a, b;
+    uint32_t text_bytes;
+    uint32_t reserved;
+    char text[SIM_TEXT];
+};
+
+#define SIM_REQUEST_HEAD offsetof(struct sim_request, text)
+#define SIM_REPLY_HEAD offsetof(struct sim_reply, text)
+
+#endif

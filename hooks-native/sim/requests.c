@@ -1,0 +1,278 @@
+/* requests.c: what an attached client may ask for, and giving back all that it had. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+#include "names.h"
+
+int64_t node_name(struct node *node, const char *mangled)
+{
+    char plain[SIM_NAME];
+    names_plain(mangled, plain, sizeof plain);
+    for (uint32_t i = 0; i < node->name_count; i++)
+        if (!strcmp(node->names[i].text, plain))
+            return i;
+    if (node->name_count == node->name_room) {
+        uint32_t room = node->name_room ? node->name_room * 2 : 64;
+        struct name *names = realloc(node->names, room * sizeof *names);
+        if (!names)
+            return -1;
+        node->names = names;
+        node->name_room = room;
+    }
+    struct name *name = &node->names[node->name_count];
+    memcpy(name->text, plain, sizeof plain);
+    name->duration_ns = profile_duration(node->profile, plain);
+    return node->name_count++;
+}
+
+static int32_t name_new(struct client *client, struct sim_request *request, struct sim_reply *reply)
+{
+    if (request->text_bytes >= SIM_TEXT || client->name_count == SIM_MAX_NAMES)
+        return client->name_count == SIM_MAX_NAMES ? -ENOSPC : -EINVAL;
+    request->text[request->text_bytes] = 0;
+    if (client->name_count == client->name_room) {
+        uint32_t room = client->name_room ? client->name_room * 2 : 64;
+        uint32_t *names = realloc(client->names, room * sizeof *names);
+        if (!names)
+            return -ENOMEM;
+        client->names = names;
+        client->name_room = room;
+    }
+    int64_t index = node_name(client->node, request->text);
+    if (index < 0)
+        return -ENOMEM;
+    client->names[client->name_count++] = (uint32_t)index;
+    reply->id = client->name_count;
+    return 0;
+}
+
+static int32_t context_new(struct client *client, uint32_t device, struct sim_reply *reply)
+{
+    struct node *node = client->node;
+    uint32_t id = 1;
+    while (id < SIM_MAX_CONTEXTS && client->contexts[id].context)
+        id++;
+    if (id == SIM_MAX_CONTEXTS)
+        return -ENOSPC;
+    int error = memory_charge(&node->memory[device], node->profile->info.context_bytes);
+    if (error)
+        return error;
+    client->contexts[id].device = device;
+    client->contexts[id].context = sched_context_new(node->schedule, device, client);
+    if (!client->contexts[id].context) {
+        memory_uncharge(&node->memory[device], node->profile->info.context_bytes);
+        return -ENOMEM;
+    }
+    reply->id = id;
+    return 0;
+}
+
+void requests_queue_free(struct device_queue *queue)
+{
+    queue->client->queues[queue->id] = NULL;
+    free(queue);
+}
+
+static int32_t context_end(struct client *client, uint32_t id)
+{
+    struct node *node = client->node;
+    if (id >= SIM_MAX_CONTEXTS || !client->contexts[id].context)
+        return -EINVAL;
+    struct sched_context *context = client->contexts[id].context;
+    uint64_t now = device_model(node, device_clock());
+    sched_advance(node->schedule, now);     /* what is due is told; the rest is not */
+    for (uint32_t i = 0; i < SIM_MAX_QUEUES; i++)
+        if (client->queues[i] && client->queues[i]->context == id)
+            client->outstanding -= sched_queue_length(client->queues[i]->queue);
+    sched_context_drop(node->schedule, context, now);
+    for (uint32_t i = 0; i < SIM_MAX_QUEUES; i++)
+        if (client->queues[i] && client->queues[i]->context == id) {
+            ring_queue_reset(client->queues[i], true);
+            requests_queue_free(client->queues[i]);
+        }
+    client->contexts[id].context = NULL;
+    memory_uncharge(&node->memory[client->contexts[id].device], node->profile->info.context_bytes);
+    return 0;
+}
+
+static int32_t queue_new(struct client *client, uint32_t context, int priority, struct sim_reply *reply)
+{
+    if (context >= SIM_MAX_CONTEXTS || !client->contexts[context].context)
+        return -EINVAL;
+    uint32_t id = 0;
+    for (uint32_t i = 0; i < SIM_MAX_QUEUES && !id; i++) {
+        uint32_t slot = 1 + (client->next_queue + i) % (SIM_MAX_QUEUES - 1);
+        id = client->queues[slot] ? 0 : slot;
+    }
+    struct device_queue *queue = id ? calloc(1, sizeof *queue) : NULL;
+    if (!queue)
+        return id ? -ENOMEM : -ENOSPC;
+    *queue = (struct device_queue){ .client = client, .id = id, .number = ++client->node->queue_numbers, .context = context };
+    queue->queue = sched_queue_new(client->node->schedule, client->contexts[context].context, priority, queue);
+    if (!queue->queue) {
+        free(queue);
+        return -ENOMEM;
+    }
+    client->queues[id] = queue;
+    client->next_queue = id;
+    ring_queue_reset(queue, false);
+    reply->id = id;
+    return 0;
+}
+
+static int32_t queue_end(struct client *client, uint32_t id)
+{
+    if (id >= SIM_MAX_QUEUES || !client->queues[id] || client->queues[id]->closed)
+        return -EINVAL;
+    client->queues[id]->closed = true;
+    sched_queue_close(client->node->schedule, client->queues[id]->queue);
+    return 0;
+}
+
+static int32_t event_new(struct client *client, struct sim_reply *reply)
+{
+    uint32_t id = 0;
+    for (uint32_t i = 0; i < SIM_MAX_EVENTS && !id; i++) {
+        uint32_t slot = 1 + (client->next_event + i) % (SIM_MAX_EVENTS - 1);
+        id = client->events[slot] ? 0 : slot;
+    }
+    struct device_event *event = id ? calloc(1, sizeof *event) : NULL;
+    if (!event)
+        return id ? -ENOMEM : -ENOSPC;
+    *event = (struct device_event){ .client = client, .id = id };
+    event->event = sched_event_new(client->node->schedule, event);
+    if (!event->event) {
+        free(event);
+        return -ENOMEM;
+    }
+    client->events[id] = event;
+    client->next_event = id;
+    ring_event_reset(client, id);
+    reply->id = id;
+    return 0;
+}
+
+static int32_t event_end(struct client *client, uint32_t id)
+{
+    if (id >= SIM_MAX_EVENTS || !client->events[id])
+        return -EINVAL;
+    sched_event_close(client->node->schedule, client->events[id]->event);
+    free(client->events[id]);
+    client->events[id] = NULL;
+    return 0;
+}
+
+static uint64_t used_by(const struct client *client, uint32_t device)
+{
+    uint64_t used = memory_held(&client->node->memory[device], client);
+    for (uint32_t i = 0; i < SIM_MAX_CONTEXTS; i++)
+        if (client->contexts[i].context && client->contexts[i].device == device)
+            used += client->node->profile->info.context_bytes;
+    return used;
+}
+
+/* Processes that have a context or memory on the device; the links of one process count together. */
+static int32_t processes(const struct node *node, uint32_t device, struct sim_reply *reply)
+{
+    uint32_t count = 0, room = SIM_TEXT / sizeof(struct sim_process);
+    struct sim_process *list = (struct sim_process *)(void *)reply->text;
+    for (const struct client *client = node->clients; client; client = client->next) {
+        uint64_t used = client->attached && !client->doomed ? used_by(client, device) : 0;
+        uint32_t i = 0;
+        if (!used)
+            continue;
+        while (i < count && i < room && list[i].pid != (uint32_t)client->pid)
+            i++;
+        if (i < count && i < room)
+            list[i].used_bytes += used;
+        else if (count++ < room)
+            list[i] = (struct sim_process){ .pid = (uint32_t)client->pid, .used_bytes = used };
+    }
+    reply->id = count < room ? count : room;
+    reply->text_bytes = (uint32_t)(reply->id * sizeof *list);
+    return 0;
+}
+
+static int32_t on_device(struct client *client, const struct sim_request *request, struct sim_reply *reply)
+{
+    struct node *node = client->node;
+    uint32_t device = request->device;
+    struct memory *memory = &node->memory[device];
+    switch (request->type) {
+    case SIM_ALLOC: {
+        uint64_t offset = 0;
+        int error = memory_alloc(memory, client, (uint64_t)request->a, (uint64_t)request->b, &offset);
+        reply->a = (int64_t)offset;
+        return error;
+    }
+    case SIM_FREE:
+        return memory_free(memory, client, (uint64_t)request->a);
+    case SIM_INFO:
+        reply->a = (int64_t)memory_available(memory);
+        reply->b = (int64_t)memory->total;
+        return 0;
+    case SIM_CONTEXT_NEW:
+        return context_new(client, device, reply);
+    case SIM_EVENT_NEW:
+        return event_new(client, reply);
+    case SIM_PROCESSES:
+        return processes(node, device, reply);
+    default: {
+        uint32_t gpu, moved;
+        uint64_t now = device_model(node, device_clock());
+        sched_advance(node->schedule, now);
+        sched_utilisation(node->schedule, device, now, &gpu, &moved);
+        reply->a = gpu;
+        reply->b = moved;
+        return 0;
+    }
+    }
+}
+
+void request_handle(struct client *client, struct sim_request *request, struct sim_reply *reply)
+{
+    switch (request->type) {
+    case SIM_ALLOC:
+    case SIM_FREE:
+    case SIM_INFO:
+    case SIM_CONTEXT_NEW:
+    case SIM_EVENT_NEW:
+    case SIM_PROCESSES:
+    case SIM_UTILISATION:
+        reply->result = request->device < client->node->device_count ? on_device(client, request, reply) : -ENODEV;
+        break;
+    case SIM_CONTEXT_END:
+        reply->result = context_end(client, request->id);
+        break;
+    case SIM_QUEUE_NEW:
+        reply->result = queue_new(client, request->id, (int)request->a, reply);
+        break;
+    case SIM_QUEUE_END:
+        reply->result = queue_end(client, request->id);
+        break;
+    case SIM_EVENT_END:
+        reply->result = event_end(client, request->id);
+        break;
+    case SIM_NAME_NEW:
+        reply->result = name_new(client, request, reply);
+        break;
+    default:
+        client_doom(client, "request of unknown type %u", request->type);
+    }
+}
+
+void requests_release(struct client *client)
+{
+    for (uint32_t i = 0; i < SIM_MAX_CONTEXTS; i++)
+        if (client->contexts[i].context)
+            context_end(client, i);
+    for (uint32_t i = 0; i < SIM_MAX_EVENTS; i++)
+        if (client->events[i])
+            event_end(client, i);
+    for (uint32_t i = 0; i < client->node->device_count; i++)
+        memory_free_all(&client->node->memory[i], client);
+}

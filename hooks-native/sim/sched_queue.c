@@ -1,0 +1,304 @@
+/* sched_queue.c: commands of a queue run in order; records and waits take no time; what ends is told and reported. */
+#include "sched_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct sched_command *command_new(struct schedule *s)
+{
+    struct sched_command *c = s->spare;
+    if (!c)
+        return calloc(1, sizeof *c);
+    s->spare = c->next;
+    memset(c, 0, sizeof *c);
+    return c;
+}
+
+static void command_recycle(struct schedule *s, struct sched_command *c)
+{
+    free(c->pieces);
+    c->pieces = NULL;
+    c->next = s->spare;
+    s->spare = c;
+}
+
+void sched_look(struct schedule *s, struct sched_queue *queue)
+{
+    if (queue->in_work)
+        return;
+    queue->in_work = true;
+    queue->next_work = s->work;
+    s->work = queue;
+}
+
+static bool record_pending(const struct sched_event *event, uint64_t ticket)
+{
+    for (const struct sched_command *c = event->records; c; c = c->next_record)
+        if (c->work.ticket == ticket)
+            return true;
+    return false;
+}
+
+/* The record is reached, or will never be: whoever waits for one looks again. */
+static void record_remove(struct schedule *s, struct sched_command *c)
+{
+    for (struct sched_command **at = &c->work.event->records; *at; at = &(*at)->next_record)
+        if (*at == c) {
+            *at = c->next_record;
+            break;
+        }
+    for (struct sched_queue **at = &s->blocked; *at;) {
+        struct sched_queue *queue = *at;
+        if (queue->head->work.event != c->work.event) {
+            at = &queue->next_blocked;
+            continue;
+        }
+        *at = queue->next_blocked;
+        queue->in_blocked = false;
+        sched_look(s, queue);
+    }
+}
+
+void sched_event_unref(struct schedule *s, struct sched_event *event)
+{
+    (void)s;
+    if (--event->references)
+        return;
+    *event->link = event->next;
+    if (event->next)
+        event->next->link = event->link;
+    free(event);
+}
+
+/* Takes the head, which has ended, off its queue and tells so. */
+static void pop(struct schedule *s, struct sched_command *c)
+{
+    struct sched_queue *queue = c->queue;
+    queue->head = c->next;
+    if (!queue->head)
+        queue->tail = NULL;
+    queue->length--;
+    if (c->work.event)
+        sched_event_unref(s, c->work.event);
+    s->hooks.done(s->hooks.arg, queue->user, c->work.ticket, s->now);
+    command_recycle(s, c);
+}
+
+static void report(struct schedule *s, struct sched_command *c, bool dropped)
+{
+    struct sched_device *device = c->queue->context->device;
+    struct sched_report r = {
+        .work = &c->work, .queue_user = c->queue->user, .context_user = c->queue->context->user, .device = device->index,
+        .context = c->queue->context->number, .start_ns = c->start_ns, .end_ns = s->now, .run_ns = c->run_ns,
+        .piece_count = c->piece_count, .pieces = c->pieces, .dropped = dropped,
+    };
+    if (c->state == SCHED_HELD)
+        r.overrun_ns = s->now - c->due_ns;
+    device->counters.overrun_ns += r.overrun_ns;
+    device->counters.overruns += r.overrun_ns > 0;
+    if (sched_is_copy(c->work.kind))
+        device->counters.copies++;
+    else
+        device->counters.kernels++;
+    s->hooks.finished(s->hooks.arg, &r);
+}
+
+/* A command that has started gives up what it has of the device. */
+static void leave_device(struct sched_command *c)
+{
+    if (sched_is_copy(c->work.kind))
+        sched_copy_remove(c);
+    else if (!sched_is_host(&c->work))
+        sched_compute_remove(c);
+}
+
+void sched_end(struct schedule *s, struct sched_command *c)
+{
+    struct sched_queue *queue = c->queue;
+    leave_device(c);
+    if (!sched_is_host(&c->work))
+        report(s, c, false);
+    pop(s, c);
+    sched_look(s, queue);
+}
+
+void sched_due(struct schedule *s, struct sched_command *c)
+{
+    if (s->hooks.computed(s->hooks.arg, c->queue->user, c->work.ticket)) {
+        sched_end(s, c);
+        return;
+    }
+    c->state = SCHED_HELD;
+    c->due_ns = s->now;
+    c->next_held = s->held;
+    s->held = c;
+    s->hooks.held(s->hooks.arg, c->queue->user, c->work.ticket);
+}
+
+void sched_unhold(struct schedule *s, struct sched_command *c)
+{
+    for (struct sched_command **at = &s->held; *at; at = &(*at)->next_held)
+        if (*at == c) {
+            *at = c->next_held;
+            return;
+        }
+}
+
+/* Starts the head if it can start now; records and waits end at once. */
+static void examine(struct schedule *s, struct sched_queue *queue)
+{
+    struct sched_command *c;
+    while ((c = queue->head) && !c->started) {
+        if (c->earliest > s->now) {
+            if (!queue->in_waking) {
+                queue->in_waking = true;
+                queue->next_waking = s->waking;
+                s->waking = queue;
+            }
+            return;
+        }
+        switch (c->work.kind) {
+        case SIM_RECORD:
+            if (c->work.event)
+                record_remove(s, c);
+            if (c->work.event && !c->work.event->closing)
+                s->hooks.recorded(s->hooks.arg, c->work.event->user, c->work.ticket, s->now);
+            pop(s, c);
+            break;
+        case SIM_WAIT:
+            if (c->work.event && record_pending(c->work.event, c->work.wait_ticket)) {
+                if (!queue->in_blocked) {
+                    queue->in_blocked = true;
+                    queue->next_blocked = s->blocked;
+                    s->blocked = queue;
+                }
+                return;
+            }
+            pop(s, c);
+            break;
+        case SIM_COPY_H2D:
+        case SIM_COPY_D2H:
+            c->started = true;
+            sched_copy_add(c);
+            return;
+        default:
+            c->started = true;
+            if (sched_is_host(&c->work)) {
+                sched_due(s, c);        /* it ends at once, or when the host is done; then the queue is looked at again */
+                return;
+            }
+            c->seq = ++s->seq;
+            sched_compute_add(c);
+            return;
+        }
+    }
+    if (!queue->head && queue->closing) {
+        for (struct sched_queue **at = &queue->context->queues; *at; at = &(*at)->next)
+            if (*at == queue) {
+                *at = queue->next;
+                break;
+            }
+        s->hooks.queue_gone(s->hooks.arg, queue->user);
+        free(queue);
+    }
+}
+
+void sched_work(struct schedule *s)
+{
+    while (s->work) {
+        struct sched_queue *queue = s->work;
+        s->work = queue->next_work;
+        queue->in_work = false;
+        examine(s, queue);
+    }
+}
+
+void sched_wake(struct schedule *s)
+{
+    for (struct sched_queue **at = &s->waking; *at;) {
+        struct sched_queue *queue = *at;
+        if (queue->head && queue->head->earliest > s->now) {
+            at = &queue->next_waking;
+            continue;
+        }
+        *at = queue->next_waking;
+        queue->in_waking = false;
+        sched_look(s, queue);
+    }
+}
+
+bool sched_submit(struct schedule *s, struct sched_queue *queue, const struct sched_work *work)
+{
+    struct sched_command *c = command_new(s);
+    if (!c)
+        return false;
+    bool idle = !queue->head;
+    sched_advance(s, work->submit_ns);
+    idle = idle || !queue->head;
+    uint64_t at = work->submit_ns > s->now ? work->submit_ns : s->now;
+    c->work = *work;
+    c->queue = queue;
+    c->earliest = at + (work->kind == SIM_KERNEL ? queue->context->device->profile.launch_ns : 0);
+    if (work->event)
+        work->event->references++;
+    if (work->kind == SIM_RECORD && work->event) {
+        c->next_record = work->event->records;
+        work->event->records = c;
+    }
+    if (queue->tail)
+        queue->tail->next = c;
+    else
+        queue->head = c;
+    queue->tail = c;
+    queue->length++;
+    if (idle) {
+        sched_look(s, queue);
+        sched_step(s, at);
+    }
+    return true;
+}
+
+static void unlink_queue(struct schedule *s, struct sched_queue *queue)
+{
+    for (struct sched_queue **at = &s->work; queue->in_work && *at; at = &(*at)->next_work)
+        if (*at == queue) {
+            *at = queue->next_work;
+            queue->in_work = false;
+            break;
+        }
+    for (struct sched_queue **at = &s->waking; queue->in_waking && *at; at = &(*at)->next_waking)
+        if (*at == queue) {
+            *at = queue->next_waking;
+            queue->in_waking = false;
+            break;
+        }
+    for (struct sched_queue **at = &s->blocked; queue->in_blocked && *at; at = &(*at)->next_blocked)
+        if (*at == queue) {
+            *at = queue->next_blocked;
+            queue->in_blocked = false;
+            break;
+        }
+}
+
+void sched_queue_drop(struct schedule *s, struct sched_queue *queue)
+{
+    unlink_queue(s, queue);
+    while (queue->head) {
+        struct sched_command *c = queue->head;
+        if (c->started && c->state == SCHED_HELD)
+            sched_unhold(s, c);
+        if (c->started)
+            leave_device(c);
+        if (!sched_is_host(&c->work) && (c->start_ns || c->state == SCHED_RUNNING || c->state == SCHED_COPYING))
+            report(s, c, true);
+        queue->head = c->next;
+        if (c->work.kind == SIM_RECORD && c->work.event)
+            record_remove(s, c);
+        if (c->work.event)
+            sched_event_unref(s, c->work.event);
+        command_recycle(s, c);
+    }
+    queue->tail = NULL;
+    queue->length = 0;
+    unlink_queue(s, queue);
+}

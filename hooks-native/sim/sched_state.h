@@ -1,0 +1,136 @@
+/* sched_state.h: inside of the schedule, shared by schedule.c, sched_queue.c, sched_compute.c and sched_copy.c. */
+#ifndef GPUD_SIM_SCHED_STATE_H
+#define GPUD_SIM_SCHED_STATE_H
+
+#include "schedule.h"
+
+enum sched_state { SCHED_QUEUED, SCHED_STARTABLE, SCHED_RUNNING, SCHED_COPYING, SCHED_HELD };
+
+struct sched_command {
+    struct sched_work work;
+    struct sched_queue *queue;
+    struct sched_command *next;             /* in its queue */
+    struct sched_command *peer;             /* in the context's startable or running list, or the copy engine's */
+    struct sched_command *next_held, *next_record;
+    enum sched_state state;
+    bool started;
+    uint64_t seq;                           /* order of becoming startable */
+    uint64_t earliest;                      /* submission and launch latency */
+    uint64_t start_ns, due_ns;              /* due_ns: when held, the modelled end */
+    uint64_t run_ns;
+    /* kernels: work in SM × ns, so that shares of the device add up in whole numbers */
+    uint32_t need, have;                    /* SMs it can fill, SMs it has */
+    uint64_t total, left, wave;
+    uint64_t piece_start;
+    uint32_t piece_count;
+    struct sched_piece *pieces;
+};
+
+struct sched_queue {
+    struct sched_context *context;
+    void *user;
+    struct sched_command *head, *tail;
+    uint64_t length;
+    int priority;
+    bool closing, dropped;
+    bool in_work, in_waking, in_blocked;
+    struct sched_queue *next_work, *next_waking, *next_blocked;
+    struct sched_queue *next;               /* of the context */
+};
+
+struct sched_event {
+    void *user;
+    struct sched_command *records;          /* submitted, not reached yet */
+    uint32_t references;                    /* commands that name it */
+    bool closing;
+    struct sched_event *next, **link;       /* of the schedule */
+};
+
+struct sched_context {
+    struct sched_device *device;
+    void *user;
+    uint32_t number;
+    struct sched_queue *queues;
+    struct sched_command *startable;        /* by priority, then seq */
+    struct sched_command *running;          /* RUNNING and HELD */
+    bool in_ready;
+    struct sched_context *next_ready;
+    struct sched_context *next;             /* of the schedule */
+};
+
+#define SCHED_BUCKETS 16
+#define SCHED_BUCKET_NS 100000000ull
+
+struct sched_engine {
+    struct sched_command *head, *tail;      /* the head is being copied */
+    uint64_t end;                           /* of the head; SCHED_NEVER when it is held */
+};
+
+struct sched_device {
+    struct schedule *schedule;
+    uint32_t index;
+    struct sched_profile profile;
+    struct sched_context *holder;           /* has the device, or is being switched to */
+    uint32_t last;                          /* number of the context whose state is on the device; 0: none */
+    struct sched_context *ready, *ready_tail;   /* other contexts with work, in turn */
+    uint64_t usable_from;                   /* end of the switch */
+    uint64_t slice_start, slice_end;        /* slice_end is right only while somebody is ready */
+    uint64_t at;                            /* kernels have progressed up to here */
+    struct sched_engine engines[2];         /* to the device, from the device */
+    struct sched_counters counters;
+    uint64_t bucket_id[SCHED_BUCKETS];
+    uint64_t bucket_busy[SCHED_BUCKETS], bucket_memory[SCHED_BUCKETS];
+};
+
+struct schedule {
+    struct sched_hooks hooks;
+    uint64_t now;                           /* of the last thing that happened */
+    uint64_t seq;
+    uint32_t context_numbers;
+    struct sched_context *contexts;
+    struct sched_event *events;
+    struct sched_queue *work;               /* heads to look at */
+    struct sched_queue *waking;             /* heads that wait for their `earliest` */
+    struct sched_queue *blocked;            /* heads that wait for a record */
+    struct sched_command *held;
+    struct sched_command *spare;            /* commands to use again */
+    uint32_t device_count;
+    struct sched_device devices[SIM_MAX_DEVICES];
+};
+
+/* schedule.c */
+void sched_step(struct schedule *s, uint64_t now);
+void sched_account(struct sched_device *device, uint64_t from, uint64_t to, bool busy, uint32_t memory);
+
+/* sched_queue.c: the order within a queue, events */
+void sched_look(struct schedule *s, struct sched_queue *queue);         /* put the queue on the work list */
+void sched_work(struct schedule *s);                                    /* until the work list is empty */
+void sched_wake(struct schedule *s);                                    /* heads whose time has come */
+/* The head ends now: told, reported (kernels, copies), popped, next head looked at. */
+void sched_end(struct schedule *s, struct sched_command *c);
+/* The modelled end is reached: ends, or is held when the host has not computed it. */
+void sched_due(struct schedule *s, struct sched_command *c);
+void sched_unhold(struct schedule *s, struct sched_command *c);
+void sched_queue_drop(struct schedule *s, struct sched_queue *queue);   /* all its commands, wherever they are */
+void sched_event_unref(struct schedule *s, struct sched_event *event);
+
+/* sched_compute.c: kernels and the device's time slices */
+void sched_compute_add(struct sched_command *c);                        /* a kernel that may start now */
+void sched_compute_remove(struct sched_command *c);                     /* ended or dropped */
+void sched_compute_progress(struct sched_device *device, uint64_t now);
+void sched_compute_ends(struct sched_device *device);
+void sched_compute_settle(struct sched_device *device);                 /* who has the device, what runs */
+void sched_compute_forget(struct sched_context *context);               /* the context goes away */
+uint64_t sched_compute_next(const struct sched_device *device);
+
+/* sched_copy.c: the two copy engines */
+void sched_copy_add(struct sched_command *c);
+void sched_copy_remove(struct sched_command *c);
+void sched_copy_ends(struct sched_device *device);
+uint64_t sched_copy_next(const struct sched_device *device);
+
+static inline bool sched_is_copy(uint32_t kind) { return kind == SIM_COPY_H2D || kind == SIM_COPY_D2H; }
+/* A host function: takes nothing of the device, holds its queue until the host has run it. */
+static inline bool sched_is_host(const struct sched_work *work) { return work->kind == SIM_MEMSET && !work->bytes; }
+
+#endif

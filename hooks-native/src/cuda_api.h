@@ -1,0 +1,59 @@
+/* cuda_api.h: what the symbol table (tbl/cuda_symbols.h) needs to declare its prototypes, beyond cuda_types.h. Structs whose
+ * insides nobody here reads stay incomplete. Compared with cuda.h where a toolkit is installed (tools/check_cuda_symbols). */
+#ifndef GPUD_CUDA_API_H
+#define GPUD_CUDA_API_H
+
+#include "cuda_types.h"
+
+typedef int CUstreamCaptureMode;            /* enums in cuda.h */
+typedef int CUstreamCaptureStatus;
+typedef int CUdriverProcAddressQueryResult;
+typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef unsigned long long CUmemGenericAllocationHandle;
+typedef struct CUexecAffinityParam_st CUexecAffinityParam;
+typedef struct CUctxCreateParams_st CUctxCreateParams;
+typedef struct CUgraphEdgeData_st CUgraphEdgeData;
+typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
+typedef void (*CUgraphRecaptureCallback)(void);  /* its parameters are of no interest here */
+typedef struct CUlaunchAttribute_st CUlaunchAttribute;
+
+typedef struct CUlaunchConfig_st {
+    unsigned int gridDimX, gridDimY, gridDimZ;
+    unsigned int blockDimX, blockDimY, blockDimZ;
+    unsigned int sharedMemBytes;
+    CUstream hStream;
+    CUlaunchAttribute *attrs;
+    unsigned int numAttrs;
+} CUlaunchConfig;
+
+typedef struct CUDA_LAUNCH_PARAMS_st {
+    CUfunction function;
+    unsigned int gridDimX, gridDimY, gridDimZ;
+    unsigned int blockDimX, blockDimY, blockDimZ;
+    unsigned int sharedMemBytes;
+    CUstream hStream;
+    void **kernelParams;
+} CUDA_LAUNCH_PARAMS;
+
+typedef struct CUmemLocation_st {
+    int type;                               /* CU_MEM_LOCATION_TYPE_DEVICE = 1 */
+    int id;
+} CUmemLocation;
+
+typedef struct CUmemAllocationProp_st {
+    int type;
+    int requestedHandleTypes;
+    CUmemLocation location;
+    void *win32HandleMetaData;
+    struct {
+        unsigned char compressionType, gpuDirectRDMACapable;
+        unsigned short usage;
+        unsigned char reserved[4];
+    } allocFlags;
+} CUmemAllocationProp;
+
+#define CU_MEM_LOCATION_TYPE_DEVICE 1
+#define CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM 2
+#define CU_STREAM_CAPTURE_STATUS_NONE 0
+
+#endif

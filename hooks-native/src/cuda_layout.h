@@ -1,0 +1,13 @@
+/* cuda_layout.h: what gpud believes about the layout of the driver API's types. Asserted against our own declarations
+ * whenever the hook is built, and against cuda.h by tools/check_cuda_symbols. Include it after one of the two. */
+_Static_assert(sizeof(CUresult) == 4 && sizeof(CUdevice) == 4, "enums and ordinals are 32 bits");
+_Static_assert(sizeof(CUdeviceptr) == 8 && sizeof(CUstream) == 8, "addresses and handles are 64 bits");
+_Static_assert(sizeof(CUmemGenericAllocationHandle) == 8 && sizeof(cuuint64_t) == 8 && sizeof(cuuint32_t) == 4, "integers");
+_Static_assert(sizeof(CUuuid) == 16, "uuid");
+_Static_assert(sizeof(CUstreamCaptureMode) == 4 && sizeof(CUstreamCaptureStatus) == 4, "capture enums");
+_Static_assert(sizeof(CUdriverProcAddressQueryResult) == 4, "query result");
+_Static_assert(sizeof(CUlaunchConfig) == 56 && offsetof(CUlaunchConfig, hStream) == 32, "CUlaunchConfig");
+_Static_assert(sizeof(CUDA_LAUNCH_PARAMS) == 56 && offsetof(CUDA_LAUNCH_PARAMS, hStream) == 40, "CUDA_LAUNCH_PARAMS");
+_Static_assert(offsetof(CUmemAllocationProp, location) == 8 && offsetof(CUmemLocation, id) == 4, "CUmemAllocationProp");
+_Static_assert(sizeof(CUmemAllocationProp) == 32, "CUmemAllocationProp");
+_Static_assert(CU_MEM_LOCATION_TYPE_DEVICE == 1 && CU_STREAM_CAPTURE_STATUS_NONE == 0, "values");

@@ -1,0 +1,54 @@
+/* descriptor.c: descriptors of our own in a program that may close all of them. */
+#define _GNU_SOURCE
+#include "descriptor.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WANTED 1000     /* out of the way of programs that count from below, within what most limits allow */
+
+static int high_number(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > WANTED + 24)
+        return WANTED;
+    return limit.rlim_cur > 64 ? (int)limit.rlim_cur - 24 : 3;
+}
+
+bool gpud_descriptor_keep(struct gpud_descriptor *descriptor, int fd)
+{
+    struct stat info;
+
+    descriptor->fd = -1;
+    if (fd < 0)
+        return false;
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, high_number());
+    if (moved >= 0) {
+        close(fd);
+        fd = moved;
+    } else {
+        fcntl(fd, F_SETFD, FD_CLOEXEC);     /* no free number up there: it stays where it is */
+    }
+    if (fstat(fd, &info) != 0) {
+        close(fd);
+        return false;
+    }
+    *descriptor = (struct gpud_descriptor){ .fd = fd, .device = info.st_dev, .inode = info.st_ino };
+    return true;
+}
+
+bool gpud_descriptor_is_ours(const struct gpud_descriptor *descriptor)
+{
+    struct stat info;
+    return descriptor->fd >= 0 && fstat(descriptor->fd, &info) == 0 && info.st_dev == descriptor->device &&
+           info.st_ino == descriptor->inode;
+}
+
+void gpud_descriptor_drop(struct gpud_descriptor *descriptor)
+{
+    if (gpud_descriptor_is_ours(descriptor))
+        close(descriptor->fd);
+    descriptor->fd = -1;
+}

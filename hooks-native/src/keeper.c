@@ -1,0 +1,283 @@
+/* keeper.c: the one thread of our own in a client. It alone uses the session, maps pages, and asks streams. It sleeps on the
+ * socket, and wakes by the clock only while the client is active (or was a moment ago), or has no daemon. */
+#define _GNU_SOURCE
+#include "keeper.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include "entry.h"
+#include "log.h"
+#include "session.h"
+#include "state.h"
+#include "wait.h"
+
+#define STACK_BYTES (512 * 1024)
+#define ATTACH_WITHIN_NS GPUD_SECOND
+#define LEAVE_WITHIN_NS (100 * GPUD_MILLISECOND)
+#define BYE_WITHIN_NS (5 * GPUD_MILLISECOND)
+#define LINGER_NS (10 * GPUD_MILLISECOND)       /* after idle: programs with short pauses pay no wake-up call */
+#define DEFAULT_PERIOD_NS (500 * GPUD_MICROSECOND)
+#define SHORTEST_PERIOD_NS (100 * GPUD_MICROSECOND)
+#define LONGEST_PERIOD_NS (100 * GPUD_MILLISECOND)
+
+uint32_t gpud_keeper_asleep;
+static uint32_t started;        /* 1: there is a keeper, or there cannot be one */
+static uint32_t outcome;        /* futex word. 1: the first try to attach has ended */
+static uint32_t parted;         /* futex word. 1: the keeper has said good-bye */
+static struct gpud_config config;
+static struct gpud_session session;
+/* Application threads write one byte to [1] to wake it. A socket pair, so that it is known again, and no write raises SIGPIPE. */
+static struct gpud_descriptor wake_ends[2] = { GPUD_NO_DESCRIPTOR, GPUD_NO_DESCRIPTOR };
+
+/* What the keeper knows of a device, from wake-up to wake-up. */
+static struct look {
+    uint64_t edge;
+    uint64_t entered;
+} looks[GPUD_MAX_DEVICES];
+static uint64_t linger_until_ns;
+
+void gpud_keeper_outcome(void)
+{
+    if (__atomic_exchange_n(&outcome, 1, __ATOMIC_RELEASE) == 0)
+        gpud_futex_wake(&outcome, false);
+}
+
+void gpud_keeper_wake(void)
+{
+    if (__atomic_exchange_n(&gpud_keeper_asleep, 0, __ATOMIC_SEQ_CST) == 1 && gpud_descriptor_is_ours(&wake_ends[1])) {
+        int saved = errno;
+        send(wake_ends[1].fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        errno = saved;
+    }
+}
+
+/* Without it the keeper wakes by the clock, so failure only costs time. */
+static void make_wake_ends(void)
+{
+    int ends[2];
+
+    gpud_descriptor_drop(&wake_ends[0]);
+    gpud_descriptor_drop(&wake_ends[1]);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0) {
+        gpud_descriptor_keep(&wake_ends[0], ends[0]);
+        gpud_descriptor_keep(&wake_ends[1], ends[1]);
+    }
+}
+
+static uint64_t period_of(uint32_t device)
+{
+    uint64_t half = gpud_load(&gpud_control()->device[device].resume_after_ns) / 2;
+    if (half == 0)
+        return DEFAULT_PERIOD_NS;
+    return half < SHORTEST_PERIOD_NS ? SHORTEST_PERIOD_NS : half > LONGEST_PERIOD_NS ? LONGEST_PERIOD_NS : half;
+}
+
+/* Looks at every device; asks the driver about those that have launched nothing since the last look. Returns when to look again. */
+static uint64_t look_at_devices(uint64_t now)
+{
+    uint64_t again = GPUD_NEVER;
+
+    if (!gpud_load_acquire(&gpud_managed))
+        return again;
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
+        uint64_t edge = gpud_load_total(gpud_edge_word(&gpud_presence()->device[device]));
+        struct gpud_marks marks = gpud_marks(device);
+        bool still = marks.entered == looks[device].entered && edge == looks[device].edge;
+        if (GPUD_EDGE_ACTIVE(edge) && still && !gpud_load_total(&gpud_exiting))
+            gpud_presence_ask(device);
+        if (GPUD_EDGE_ACTIVE(edge) || edge != looks[device].edge)
+            linger_until_ns = now + LINGER_NS;
+        looks[device] = (struct look){ edge, marks.entered };
+        if (now < linger_until_ns && edge != 0) {
+            uint64_t next = now + period_of(device);
+            again = next < again ? next : again;
+        }
+    }
+    return again;
+}
+
+static bool any_active(void)
+{
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
+        if (GPUD_EDGE_ACTIVE(gpud_load_total(gpud_edge_word(&gpud_presence()->device[device]))))
+            return true;
+    }
+    return false;
+}
+
+/* Sleeps until something comes, or `until`. */
+static void sleep_until(uint64_t until, bool full)
+{
+    struct pollfd on[2] = {
+        { .fd = wake_ends[0].fd, .events = POLLIN },
+        { .fd = session.socket.fd, .events = (short)(POLLIN | (full ? POLLOUT : 0)) },
+    };
+    uint64_t now = gpud_now();
+    struct timespec left = gpud_timespec(until > now ? until - now : 0);
+
+    if (until == GPUD_NEVER || until > now + LINGER_NS) {
+        gpud_store_total(&gpud_keeper_asleep, 1);
+        if ((gpud_load_acquire(&gpud_managed) && any_active()) || gpud_load_total(&gpud_exiting)) {
+            gpud_store_total(&gpud_keeper_asleep, 0);
+            return;
+        }
+    }
+    ppoll(on, 2, until == GPUD_NEVER ? NULL : &left, NULL);
+    gpud_store_total(&gpud_keeper_asleep, 0);
+    gpud_add(&gpud_activity()->keeper_wakes, 1);
+    if (on[0].revents & POLLIN) {
+        char bytes[64];
+        while (gpud_descriptor_is_ours(&wake_ends[0]) && recv(wake_ends[0].fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+            ;
+    }
+    /* Somebody closed all descriptors: ours are made anew, what now has their numbers is not touched. */
+    if (!gpud_descriptor_is_ours(&wake_ends[0]) || !gpud_descriptor_is_ours(&wake_ends[1]))
+        make_wake_ends();
+    if (session.socket.fd >= 0 && !gpud_descriptor_is_ours(&session.socket))
+        gpud_session_close(&session, 0);
+}
+
+static void *keep(void *unused)
+{
+    (void)unused;
+    gpud_inside = 1;    /* a driver that comes back through our symbols is not gated here */
+    pthread_setname_np(pthread_self(), "gpud");
+    while (!gpud_load_total(&gpud_exiting)) {
+        uint64_t now = gpud_now();
+        bool full = false;
+        gpud_session_try(&session, now);
+        gpud_session_read(&session);
+        gpud_session_late(&session, now);
+        uint64_t until = look_at_devices(now);
+        uint64_t due = gpud_session_flush(&session, gpud_now(), &full);
+        until = due < until ? due : until;
+        if (session.state == GPUD_SESSION_CLOSED)
+            until = session.retry_ns < until ? session.retry_ns : until;
+        until = session.deadline_ns < until ? session.deadline_ns : until;
+        sleep_until(until, full);
+    }
+    gpud_session_bye(&session);
+    gpud_keeper_outcome();
+    gpud_store_release(&parted, 1);
+    gpud_futex_wake(&parted, false);
+    return NULL;
+}
+
+/* Process exit: no driver call of ours any more, and none under way when this returns (for all that can be waited for). */
+static void leave(void)
+{
+    uint64_t now = gpud_now();
+
+    if (!gpud_load(&started))
+        return;
+    gpud_store_total(&gpud_exiting, 1);
+    gpud_keeper_wake();
+    while (gpud_load_total(&gpud_asking) != 0 && gpud_now() < now + LEAVE_WITHIN_NS)
+        gpud_relax();
+    while (!gpud_load_acquire(&parted) && gpud_now() < now + BYE_WITHIN_NS)
+        gpud_futex_wait(&parted, 0, now + BYE_WITHIN_NS, false);
+}
+
+/* The child has no keeper, none of the pages, and whatever locks others held at the fork. It starts anew at its first CUDA call. */
+static void forked(void)
+{
+    gpud_map_dummies();
+    gpud_session_forget(&session);
+    gpud_descriptor_drop(&wake_ends[0]);
+    gpud_descriptor_drop(&wake_ends[1]);
+    gpud_word = GPUD_WORD_STEP | (gpud_word & GPUD_WORD_FENCE);
+    gpud_managed = gpud_closed = gpud_exiting = 0;
+    gpud_keeper_asleep = started = outcome = parted = 0;
+    gpud_peers_serial++;
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
+        gpud_slot_of[device] = UINT32_MAX;
+        looks[device] = (struct look){ 0, 0 };
+    }
+    gpud_slots_forget();
+    gpud_presence_forget();
+    gpud_window_forget();
+    gpud_hold_forget();
+    gpud_alloc_forget();
+    gpud_log_forget();
+    gpud_live = 0;
+}
+
+void gpud_start(void)
+{
+    static uint32_t once;
+
+    if (__atomic_exchange_n(&once, 1, __ATOMIC_ACQ_REL) != 0)
+        return;
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
+        gpud_store(&gpud_slot_of[device], UINT32_MAX);
+    gpud_log_start();
+    gpud_slots_start();
+    pthread_atfork(NULL, NULL, forked);
+    atexit(leave);
+    if (!gpud_barrier_register()) {
+        gpud_word_raise(GPUD_WORD_FENCE, 0);
+        gpud_log(GPUD_LOG_INFO, GPUD_ONCE_BARRIER, "the kernel refuses membarrier: launches cost some nanoseconds more");
+    }
+}
+
+static bool start_keeper(void)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    pthread_t thread;
+
+    gpud_config_read(&config);
+    if (!config.usable)
+        return false;
+    gpud_session_start(&session, &config);
+    make_wake_ends();
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failure = pthread_create(&thread, &attributes, keep, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (failure != 0)
+        gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_NO_THREAD, "no thread can be started (%d): this program runs without gpud; "
+                 "is its number of threads limited?", failure);
+    return failure == 0;
+}
+
+void gpud_initialised(void)
+{
+    uint64_t until = gpud_now() + ATTACH_WITHIN_NS;
+
+    if (__atomic_exchange_n(&started, 1, __ATOMIC_ACQ_REL) == 0 && !start_keeper())
+        gpud_keeper_outcome();
+    while (!gpud_load_acquire(&outcome) && gpud_now() < until)
+        gpud_futex_wait(&outcome, 0, until, false);
+}
+
+int gpud_close(uint32_t device, uint64_t deadline_ns)
+{
+    __atomic_fetch_or(&gpud_closed, 1u << device, __ATOMIC_SEQ_CST);
+    gpud_word_raise(GPUD_WORD_CLOSED, 0);
+    gpud_barrier();     /* from here on, each launch sees the closed device, or its mark is seen here */
+    for (;;) {
+        struct gpud_marks marks = gpud_marks(device);
+        if (marks.entered == marks.left)
+            return 0;
+        if (gpud_now() >= deadline_ns)
+            break;
+        struct timespec nap = { .tv_nsec = 50000 };
+        nanosleep(&nap, NULL);
+    }
+    gpud_open(device);
+    return -ETIMEDOUT;
+}
+
+void gpud_open(uint32_t device)
+{
+    uint32_t left = __atomic_and_fetch(&gpud_closed, ~(1u << device), __ATOMIC_SEQ_CST);
+    gpud_word_raise(0, left == 0 ? GPUD_WORD_CLOSED : 0);
+    gpud_futex_wake(&gpud_control()->device[device].wake, true);
+}

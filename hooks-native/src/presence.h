@@ -1,0 +1,43 @@
+/* presence.h: the set of streams with work that is not proven finished. Shared by presence.c and proof.c only. */
+#ifndef GPUD_PRESENCE_H
+#define GPUD_PRESENCE_H
+
+#include "state.h"
+
+#pragma GCC visibility push(hidden)
+
+#define GPUD_USED_STREAMS 32    /* more at one time: unknown, and only a context synchronise proves anything */
+
+struct gpud_used {
+    CUstream stream;
+    CUevent event;              /* not NULL: the stream is destroyed, this event of ours stands for its end */
+    CUcontext context;
+    struct gpud_slot *launcher; /* the one slot that launched into it; NULL: several */
+    uint64_t last;              /* launcher's count at its last launch into it; UINT64_MAX: it still launches there */
+    uint32_t thread;            /* who used it first: names the per-thread default stream */
+};
+
+struct gpud_burst {
+    pthread_mutex_t lock;       /* among application threads; the keeper never takes it */
+    uint32_t sequence;          /* odd while the set changes */
+    uint32_t edges;             /* burst that the set belongs to */
+    uint32_t count;
+    uint32_t unknown;           /* 1: more streams than the set holds */
+    uint32_t deciding;          /* somebody is making the device idle by asking */
+    struct gpud_slot *sole;     /* the one slot that launched in this burst; NULL: several */
+    CUcontext sole_context;
+    uint32_t slipped;           /* 1: a launch slipped through meanwhile; the set is still needed */
+    struct gpud_used used[GPUD_USED_STREAMS];
+};
+extern struct gpud_burst gpud_bursts[GPUD_MAX_DEVICES];
+
+void gpud_burst_begin(struct gpud_burst *burst);    /* lock, to change the set */
+void gpud_burst_end(struct gpud_burst *burst);
+void gpud_used_set(struct gpud_used *to, const struct gpud_used *from);
+void gpud_used_clear(struct gpud_burst *burst, bool destroy_events);
+void gpud_used_remove(struct gpud_burst *burst, uint32_t index);
+bool gpud_used_is(const struct gpud_used *used, CUstream stream, CUcontext context, uint32_t thread);
+bool gpud_make_idle(uint32_t device, uint64_t active, uint64_t now);
+
+#pragma GCC visibility pop
+#endif

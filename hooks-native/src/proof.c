@@ -1,0 +1,265 @@
+/* proof.c: what SYNC entries prove, and handles that go away. */
+#include <sched.h>
+#include <string.h>
+
+#include "presence.h"
+#include "real.h"
+
+#define EVENTS 256      /* application events whose stream is remembered; a collision forgets the older one */
+#define EVENT_DISABLE_TIMING 2
+
+/* The point of a stream that an application event stands for. */
+struct point {
+    CUevent event;
+    CUstream stream;
+    CUcontext context;
+    struct gpud_slot *slot;     /* of the thread that recorded it; NULL: a shared one */
+    uint64_t count;             /* its launches by then */
+    uint32_t thread;
+    uint32_t device;
+};
+static struct point points[EVENTS];
+static pthread_mutex_t points_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct point *place_of(CUevent event)
+{
+    return &points[((uintptr_t)event * UINT64_C(0x9e3779b97f4a7c15)) >> 56];
+}
+
+static bool is_capturing(CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return gpud_load(&gpud_captures) != 0 && real.cuStreamIsCapturing != NULL &&
+           real.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void gpud_event_gone(CUevent event)
+{
+    pthread_mutex_lock(&points_lock);
+    struct point *place = place_of(event);
+    if (place->event == event)
+        place->event = NULL;
+    pthread_mutex_unlock(&points_lock);
+}
+
+void gpud_event_recorded(CUevent event, CUstream stream, int per_thread)
+{
+    struct gpud_thread *thread = &gpud_thread;
+
+    if (!gpud_load(&gpud_managed))
+        return;
+    if (!gpud_bind(thread) || is_capturing(gpud_stream_named(stream, per_thread))) {
+        gpud_event_gone(event);
+        return;
+    }
+    struct gpud_slot *slot = thread->flags & GPUD_PASS_SHARED ? NULL : thread->slots[thread->device];
+    struct point point = { .event = event, .stream = gpud_stream_named(stream, per_thread), .context = thread->context,
+                           .slot = slot, .count = slot != NULL ? gpud_load(&slot->entered) : 0, .thread = thread->id,
+                           .device = thread->device };
+    pthread_mutex_lock(&points_lock);
+    *place_of(event) = point;
+    pthread_mutex_unlock(&points_lock);
+}
+
+/* What one SYNC call says. */
+struct evidence {
+    enum gpud_proof proof;
+    struct point point;         /* STREAM: stream, context, thread; EVENT: all of it */
+    struct gpud_slot *slot;     /* of the proving thread on the device; NULL: none, or shared */
+};
+
+enum worth { NOTHING, ASK, PROVEN };
+
+/* What the evidence is worth for one stream of the set. A thread proves exactly what only it has launched; what others launched may
+ * have come while it waited: then the driver must be asked. */
+static enum worth weigh(const struct evidence *evidence, const struct gpud_used *used)
+{
+    const struct point *point = &evidence->point;
+
+    if (evidence->proof == GPUD_PROOF_CONTEXT) {
+        if (used->context != point->context)
+            return NOTHING;
+    } else if (!gpud_used_is(used, point->stream, point->context, point->thread)) {
+        return NOTHING;
+    }
+    if (used->launcher == NULL || used->launcher != evidence->slot)
+        return ASK;
+    if (evidence->proof != GPUD_PROOF_EVENT)
+        return PROVEN;
+    if (point->slot != used->launcher)
+        return ASK;
+    uint64_t last = used->last == UINT64_MAX ? gpud_load(&used->launcher->entered) : used->last;
+    return point->count >= last ? PROVEN : NOTHING;
+}
+
+static void prove_on(struct gpud_thread *thread, uint32_t device, struct evidence *evidence)
+{
+    struct gpud_burst *burst = &gpud_bursts[device];
+    const uint64_t *word = gpud_edge_word(&gpud_presence()->device[device]);
+    bool ask = false;
+
+    if (!GPUD_EDGE_ACTIVE(gpud_load_acquire(word)))
+        return;
+    bool shared = thread->shared & 1u << device;
+    evidence->slot = thread->attachment == gpud_load_acquire(&gpud_attachment) && !shared ? thread->slots[device] : NULL;
+    gpud_burst_begin(burst);
+    for (uint32_t i = burst->count; i-- > 0;) {
+        struct gpud_used *used = &burst->used[i];
+        enum worth worth = weigh(evidence, used);
+        ask |= worth == ASK;
+        if (worth != PROVEN)
+            continue;
+        if (used->event != NULL)
+            real.cuEventDestroy_v2(used->event);
+        if (thread->device == device)
+            thread->stream = GPUD_NO_STREAM;    /* so that its next launch is noted again */
+        gpud_used_remove(burst, i);
+    }
+    if (evidence->proof == GPUD_PROOF_CONTEXT && burst->unknown && burst->sole != NULL && burst->sole == evidence->slot &&
+        burst->sole_context == evidence->point.context) {
+        gpud_store_release(&burst->unknown, 0);
+        thread->stream = GPUD_NO_STREAM;
+    }
+    uint64_t active = gpud_load_acquire(word);
+    bool idle = burst->count == 0 && !burst->unknown && !gpud_load_total(&burst->slipped) && GPUD_EDGE_ACTIVE(active) &&
+                GPUD_EDGE_COUNT(active) == burst->edges && gpud_make_idle(device, active, gpud_now());
+    gpud_burst_end(burst);
+    if (idle)
+        gpud_store(&gpud_presence()->device[device].inflight, 0);
+    else if (ask)
+        gpud_presence_ask(device);
+}
+
+void gpud_proved(enum gpud_proof proof, void *handle, int per_thread, CUresult result)
+{
+    struct gpud_thread *thread = &gpud_thread;
+    struct evidence evidence = { .proof = proof };
+
+    if (result != CUDA_SUCCESS || !gpud_load(&gpud_managed))
+        return;
+    bool bound = gpud_bind(thread);
+    evidence.point.context = thread->context;
+    evidence.point.thread = thread->id;
+    if (proof == GPUD_PROOF_EVENT) {
+        pthread_mutex_lock(&points_lock);
+        evidence.point = *place_of(handle);
+        pthread_mutex_unlock(&points_lock);
+        if (evidence.point.event == handle && handle != NULL)
+            prove_on(thread, evidence.point.device, &evidence);
+        return;
+    }
+    if (proof == GPUD_PROOF_STREAM)
+        evidence.point.stream = gpud_stream_named(handle, per_thread);
+    bool named = evidence.point.stream == CU_STREAM_LEGACY || evidence.point.stream == CU_STREAM_PER_THREAD;
+    if (proof == GPUD_PROOF_CONTEXT || named) {
+        if (bound)
+            prove_on(thread, thread->device, &evidence);
+        return;
+    }
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
+        prove_on(thread, device, &evidence);    /* the stream may be another device's than the current one */
+}
+
+/* Nobody who may still hold the handle in a copy of a set is asking about it once this returns. */
+static void wait_for_askers(void)
+{
+    while (gpud_load_total(&gpud_asking) != 0)
+        sched_yield();
+}
+
+/* Work goes on in a destroyed stream: from now on an event of ours stands for its end. False if none can be had. */
+static bool leave_event(struct gpud_used *used)
+{
+    CUevent event = NULL;
+
+    if (real.cuEventCreate == NULL || real.cuEventCreate(&event, EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return false;
+    if (real.cuEventRecord(event, used->stream) != CUDA_SUCCESS) {
+        real.cuEventDestroy_v2(event);
+        return false;
+    }
+    struct gpud_used changed = *used;
+    changed.event = event;
+    gpud_used_set(used, &changed);
+    return true;
+}
+
+void gpud_stream_gone(CUstream stream)
+{
+    bool found = false;
+
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
+        struct gpud_burst *burst = &gpud_bursts[device];
+        gpud_burst_begin(burst);
+        for (uint32_t i = burst->count; i-- > 0;) {
+            struct gpud_used *used = &burst->used[i];
+            if (used->event != NULL || used->stream != stream)
+                continue;
+            found = true;
+            if (gpud_load(&gpud_captures) == 0 && real.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY && leave_event(used))
+                continue;
+            gpud_used_remove(burst, i);
+        }
+        gpud_burst_end(burst);
+    }
+    if (found)
+        gpud_word_raise(0, 0);      /* a new stream may get the same value */
+    wait_for_askers();
+}
+
+/* Which context goes, and whether it really does, is not known here. What ran in it ends with it; where it stays, the device
+ * counts as idle until the next launch. */
+void gpud_context_going(void)
+{
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
+        struct gpud_burst *burst = &gpud_bursts[device];
+        const uint64_t *word = gpud_edge_word(&gpud_presence()->device[device]);
+        gpud_burst_begin(burst);
+        gpud_used_clear(burst, false);
+        gpud_store_total(&burst->slipped, 0);
+        uint64_t active = gpud_load_acquire(word);
+        if (GPUD_EDGE_ACTIVE(active))
+            gpud_make_idle(device, active, gpud_now());
+        gpud_burst_end(burst);
+    }
+    gpud_window_contexts_gone();
+    pthread_mutex_lock(&points_lock);
+    memset(points, 0, sizeof points);
+    pthread_mutex_unlock(&points_lock);
+    gpud_word_raise(0, 0);
+    wait_for_askers();
+}
+
+void gpud_capture_began(CUstream stream)
+{
+    (void)stream;
+    gpud_add_total(&gpud_captures, 1);
+    gpud_word_raise(GPUD_WORD_CAPTURE, 0);
+    wait_for_askers();
+}
+
+void gpud_capture_ended(CUstream stream)
+{
+    uint32_t open = gpud_load(&gpud_captures);
+
+    (void)stream;
+    do {
+        if (open == 0)
+            return;
+    } while (!__atomic_compare_exchange_n(&gpud_captures, &open, open - 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+    if (open == 1) {
+        gpud_word_raise(0, GPUD_WORD_CAPTURE);
+        if (gpud_load_total(&gpud_captures) != 0)       /* another began meanwhile */
+            gpud_word_raise(GPUD_WORD_CAPTURE, 0);
+    }
+}
+
+void gpud_presence_forget(void)
+{
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
+        gpud_bursts[device] = (struct gpud_burst){ .lock = PTHREAD_MUTEX_INITIALIZER };
+    memset(points, 0, sizeof points);
+    points_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    gpud_asking = 0;
+    gpud_captures = 0;
+}

@@ -1,0 +1,241 @@
+/* session_message.c: what the daemon says. Nothing of it is believed before it is checked. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include "keeper.h"
+#include "log.h"
+#include "real.h"
+#include "session.h"
+#include "state.h"
+
+#define SULK_NS (2 * GPUD_SECOND)
+
+static void on_ping(struct gpud_session *session, const struct gpud_msg_nonce *ping)
+{
+    struct gpud_msg_nonce pong = { { GPUD_WIRE_MAGIC, GPUD_MSG_PONG, sizeof pong }, ping->nonce };
+    bool full = false;
+
+    if (session->state != GPUD_SESSION_HELLO) {
+        gpud_session_nonsense(session, "PING out of order");
+        return;
+    }
+    session->state = GPUD_SESSION_PONG;
+    if (!gpud_session_send(session, &pong, sizeof pong, NULL, 0, &full) && full)
+        gpud_session_close(session, 0);
+}
+
+static void on_device_slots(struct gpud_session *session, const struct gpud_msg_device_slots *slots)
+{
+    uint32_t seen = 0;
+
+    if (session->state != GPUD_SESSION_MAPPED && session->state != GPUD_SESSION_READY) {
+        gpud_session_nonsense(session, "DEVICE_SLOTS out of order");
+        return;
+    }
+    if (slots->count != session->devices || slots->count > GPUD_MAX_DEVICES) {
+        gpud_session_nonsense(session, "DEVICE_SLOTS for another number of devices");
+        return;
+    }
+    for (uint32_t i = 0; i < slots->count; i++) {
+        uint32_t slot = slots->slot[i];
+        if (slot == UINT32_MAX)
+            continue;
+        if (slot >= GPUD_MAX_DEVICES || seen & 1u << slot) {
+            gpud_session_nonsense(session, "a device slot that does not exist or is taken twice");
+            return;
+        }
+        seen |= 1u << slot;
+    }
+    for (uint32_t i = 0; i < GPUD_MAX_DEVICES; i++)
+        gpud_store(&gpud_slot_of[i], i < slots->count ? slots->slot[i] : UINT32_MAX);
+    if (seen == 0)
+        gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_UNMANAGED, "the daemon manages none of this program's %u devices: its launches are "
+                 "not arbitrated", slots->count);
+    gpud_store_release(&gpud_managed, 1);
+    gpud_word_raise(0, 0);
+    gpud_alloc_publish();
+    if (session->state == GPUD_SESSION_MAPPED)
+        session->ready_ns = gpud_now();
+    session->state = GPUD_SESSION_READY;
+    session->deadline_ns = GPUD_NEVER;
+    gpud_keeper_outcome();
+}
+
+static void on_refused(struct gpud_session *session, uint32_t code, const char *text)
+{
+    gpud_log(GPUD_LOG_WARNING, code == GPUD_REFUSED_DRAINING ? GPUD_ONCE_DETACHED : GPUD_ONCE_REFUSED,
+             "the daemon refuses this program: %s", text);
+    if (code == GPUD_REFUSED_VERSION || code == GPUD_REFUSED_POLICY)
+        session->state = GPUD_SESSION_OFF;
+    if (code == GPUD_REFUSED_IDENTITY || code == GPUD_REFUSED_PROTOCOL)
+        session->generation = 0;        /* it does not adopt these pages: next time new ones */
+    gpud_session_close(session, SULK_NS);
+}
+
+static void on_text(struct gpud_session *session, const struct gpud_msg_text *message)
+{
+    char text[400];
+    uint32_t bytes = message->text_bytes < sizeof text - 1 ? message->text_bytes : sizeof text - 1;
+
+    memcpy(text, message + 1, bytes);
+    text[bytes] = 0;
+    if (message->head.type == GPUD_MSG_REFUSED) {
+        on_refused(session, message->code, text);
+        return;
+    }
+    gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_DETACHED, "the daemon has let this program go (%s): it runs on without gpud", text);
+    gpud_session_let_go();
+    session->generation = 0;
+    gpud_session_close(session, GPUD_SECOND);
+}
+
+bool gpud_session_devices(struct gpud_msg_devices *message)
+{
+    int count = 0;
+
+    memset(message, 0, sizeof *message);
+    message->head = (struct gpud_msg){ GPUD_WIRE_MAGIC, GPUD_MSG_DEVICES, sizeof *message };
+    gpud_add_total(&gpud_asking, 1);        /* whoever ends the process waits until we are out of the driver */
+    bool answered = !gpud_load_total(&gpud_exiting) && real.cuDeviceGetCount != NULL &&
+                    real.cuDeviceGetCount(&count) == CUDA_SUCCESS;
+    for (int i = 0; answered && i < count && i < GPUD_MAX_DEVICES; i++) {
+        CUdevice device = i;
+        CUuuid uuid = { { 0 } };
+        size_t bytes = 0;
+        if (real.cuDeviceGet != NULL)
+            real.cuDeviceGet(&device, i);
+        if (real.cuDeviceGetUuid_v2 == NULL || real.cuDeviceGetUuid_v2(&uuid, device) != CUDA_SUCCESS)
+            answered = real.cuDeviceGetUuid != NULL && real.cuDeviceGetUuid(&uuid, device) == CUDA_SUCCESS;
+        if (real.cuDeviceTotalMem_v2 != NULL)
+            real.cuDeviceTotalMem_v2(&bytes, device);
+        memcpy(message->device[i].uuid, uuid.bytes, sizeof uuid.bytes);
+        message->device[i].total_bytes = bytes;
+        message->count = (uint32_t)i + 1;
+    }
+    gpud_sub_total(&gpud_asking, 1);
+    return answered;
+}
+
+/* The exact size that a message must have; 0: not one for us. */
+static size_t size_of(const struct gpud_msg *head, size_t bytes)
+{
+    switch (head->type) {
+    case GPUD_MSG_PING:
+        return sizeof(struct gpud_msg_nonce);
+    case GPUD_MSG_WELCOME:
+        return sizeof(struct gpud_msg_welcome);
+    case GPUD_MSG_DEVICE_SLOTS:
+        return sizeof(struct gpud_msg_device_slots);
+    case GPUD_MSG_PEERS:
+        return sizeof(struct gpud_msg_peers);
+    case GPUD_MSG_REFUSED:
+    case GPUD_MSG_DETACH:
+        if (bytes < sizeof(struct gpud_msg_text))
+            return sizeof(struct gpud_msg_text);
+        return sizeof(struct gpud_msg_text) + ((const struct gpud_msg_text *)(const void *)head)->text_bytes;
+    default:
+        return 0;
+    }
+}
+
+void gpud_session_message(struct gpud_session *session, const void *packet, size_t bytes, int *fds, uint32_t fd_count)
+{
+    const struct gpud_msg *head = packet;
+    const char *wrong = NULL;
+
+    if (bytes < sizeof *head || head->magic != GPUD_WIRE_MAGIC || head->bytes != bytes)
+        wrong = "a packet that is no message of this protocol";
+    else if (size_of(head, bytes) == 0)
+        wrong = "a message of unknown type";
+    else if (size_of(head, bytes) != bytes)
+        wrong = "a message of the wrong size";
+    else if (fd_count != 0 && head->type != GPUD_MSG_WELCOME && head->type != GPUD_MSG_PEERS)
+        wrong = "descriptors that belong to no message";
+    if (wrong != NULL) {
+        gpud_session_close_all(fds, fd_count);
+        gpud_session_nonsense(session, wrong);
+        return;
+    }
+    switch (head->type) {
+    case GPUD_MSG_PING:
+        on_ping(session, packet);
+        break;
+    case GPUD_MSG_WELCOME:
+        gpud_session_welcome(session, packet, fds, fd_count);
+        break;
+    case GPUD_MSG_DEVICE_SLOTS:
+        on_device_slots(session, packet);
+        break;
+    case GPUD_MSG_PEERS:
+        gpud_session_peers(session, packet, fds, fd_count);
+        break;
+    default:
+        on_text(session, packet);
+    }
+}
+
+/* The descriptors of a packet into `fds`; how many. */
+static uint32_t take_descriptors(struct msghdr *packet, int *fds)
+{
+    uint32_t count = 0;
+
+    for (struct cmsghdr *head = CMSG_FIRSTHDR(packet); head != NULL; head = CMSG_NXTHDR(packet, head)) {
+        if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t here = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < here; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
+            if (count < GPUD_WIRE_MAX_FDS)
+                fds[count++] = fd;
+            else
+                close(fd);
+        }
+    }
+    return count;
+}
+
+void gpud_session_read(struct gpud_session *session)
+{
+    static _Alignas(16) unsigned char packet[GPUD_WIRE_MAX_BYTES + 1];
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int) * GPUD_WIRE_MAX_FDS)];
+    } control;
+
+    while (session->state >= GPUD_SESSION_HELLO && session->state <= GPUD_SESSION_READY) {
+        struct iovec part = { .iov_base = packet, .iov_len = sizeof packet };
+        struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.room,
+                                  .msg_controllen = sizeof control.room };
+        int fds[GPUD_WIRE_MAX_FDS];
+        if (!gpud_descriptor_is_ours(&session->socket)) {
+            gpud_session_close(session, 0);
+            return;
+        }
+        ssize_t bytes = recvmsg(session->socket.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (bytes <= 0) {
+            if (session->state != GPUD_SESSION_READY)
+                gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_LOST, "the daemon at %s closed the connection before this program was attached: "
+                         "it is tried again", session->config->socket.sun_path);
+            gpud_session_close(session, 0);
+            return;
+        }
+        uint32_t count = take_descriptors(&message, fds);
+        if (message.msg_flags & MSG_CTRUNC) {
+            gpud_session_close_all(fds, count);
+            gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_NO_FILES, "the descriptors of the daemon's pages do not fit into the limit of open "
+                     "files: this program runs without gpud until they do; raise `ulimit -n`");
+            gpud_session_close(session, GPUD_SECOND);
+            return;
+        }
+        if (message.msg_flags & MSG_TRUNC) {
+            gpud_session_close_all(fds, count);
+            gpud_session_nonsense(session, "a packet that is too long");
+            return;
+        }
+        gpud_session_message(session, packet, (size_t)bytes, fds, count);
+    }
+}

@@ -1,0 +1,144 @@
+/* slots.c: one slot per launching thread and device, in the activity page. A slot's counts outlive its thread: the next
+ * thread that claims it counts on. */
+#define _GNU_SOURCE
+#include <signal.h>
+
+#include "state.h"
+
+#define SHARED_SLOT (GPUD_MAX_SLOTS - 1)
+#define SHARED_THREAD UINT32_MAX    /* `thread` of the shared slot once it is in use */
+
+/* Where a thread without a slot leaves its marks; several threads may write at once and nobody reads. */
+static struct gpud_slot blank;
+static const uint32_t open_gate;
+static const uint64_t no_edge;
+
+#define NEW_THREAD { .slot = &blank, .gate = &open_gate, .edge = &no_edge, .device = GPUD_UNMANAGED, .ordinal = UINT32_MAX }
+__thread struct gpud_thread gpud_thread __attribute__((tls_model("initial-exec"))) = NEW_THREAD;
+
+uint32_t gpud_attachment = 1;
+static uint32_t used[GPUD_MAX_DEVICES];     /* slots below this have been claimed at some time */
+static pthread_key_t exit_key;
+static bool exit_key_made;
+
+/* Gives a slot back. A thread that vanished between its marks (cancelled, killed) launches nothing any more. */
+static void release(struct gpud_slot *slot)
+{
+    gpud_store(&slot->left, gpud_load(&slot->entered));
+    gpud_store(&slot->holding, 0);
+    gpud_store_release(&slot->thread, 0);
+}
+
+/* Thread exit. Launches made by destructors that run later claim anew, and set the key anew. */
+static void thread_exits(void *unused)
+{
+    struct gpud_thread *thread = &gpud_thread;
+
+    (void)unused;
+    if (thread->attachment == gpud_load_acquire(&gpud_attachment)) {
+        for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
+            if (thread->slots[device] != NULL && !(thread->shared & 1u << device))
+                release(thread->slots[device]);
+        }
+    }
+    *thread = (struct gpud_thread)NEW_THREAD;
+}
+
+void gpud_slots_start(void)
+{
+    if (!exit_key_made)
+        exit_key_made = pthread_key_create(&exit_key, thread_exits) == 0;
+}
+
+void gpud_slots_forget(void)
+{
+    gpud_thread = (struct gpud_thread)NEW_THREAD;
+    gpud_attachment++;
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
+        used[device] = 0;
+}
+
+/* Its thread ended without running destructors (a raw thread, or the key could not be made). */
+static bool owner_is_dead(const struct gpud_slot *slot)
+{
+    int saved = errno;
+    bool dead = syscall(SYS_tgkill, getpid(), (pid_t)gpud_load(&slot->thread), 0) != 0 && errno == ESRCH;
+    errno = saved;
+    return dead;
+}
+
+static bool take(struct gpud_slot *slot, uint32_t id)
+{
+    uint32_t nobody = 0;
+    return gpud_load(&slot->thread) == 0 &&
+           __atomic_compare_exchange_n(&slot->thread, &nobody, id, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+static void note_used(uint32_t device, uint32_t index)
+{
+    uint32_t before = gpud_load(&used[device]);
+    while (before <= index && !__atomic_compare_exchange_n(&used[device], &before, index + 1, false, __ATOMIC_SEQ_CST,
+                                                           __ATOMIC_RELAXED))
+        ;
+}
+
+static struct gpud_slot *find_free(struct gpud_slot *slots, uint32_t device, uint32_t id)
+{
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < SHARED_SLOT; i++) {
+            note_used(device, i);   /* before the first mark, so that no sum misses it */
+            if (take(&slots[i], id))
+                return &slots[i];
+            if (pass == 1 && owner_is_dead(&slots[i])) {
+                release(&slots[i]);
+                if (take(&slots[i], id))
+                    return &slots[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The calling thread's slot on a managed device. Never fails: beyond the last free one, all share the last. */
+struct gpud_slot *gpud_slot_claim(struct gpud_thread *thread, uint32_t device)
+{
+    struct gpud_slot *slots = gpud_activity()->device[device].slots;
+    uint32_t attachment = gpud_load_acquire(&gpud_attachment);
+
+    if (thread->attachment != attachment) {     /* new pages: nothing in them is ours yet */
+        for (uint32_t i = 0; i < GPUD_MAX_DEVICES; i++)
+            thread->slots[i] = NULL;
+        thread->shared = 0;
+        thread->attachment = attachment;
+    }
+    if (thread->slots[device] != NULL)
+        return thread->slots[device];
+    if (thread->id == 0)
+        thread->id = (uint32_t)syscall(SYS_gettid);
+    if (exit_key_made && pthread_getspecific(exit_key) == NULL)
+        pthread_setspecific(exit_key, thread);
+
+    struct gpud_slot *slot = find_free(slots, device, thread->id);
+    if (slot == NULL) {
+        slot = &slots[SHARED_SLOT];
+        note_used(device, SHARED_SLOT);
+        gpud_store(&slot->thread, SHARED_THREAD);
+        thread->shared |= 1u << device;
+    }
+    thread->slots[device] = slot;
+    return slot;
+}
+
+struct gpud_marks gpud_marks(uint32_t device)
+{
+    const struct gpud_slot *slots = gpud_activity()->device[device].slots;
+    struct gpud_marks marks = { 0, 0 };
+    uint32_t count = gpud_load_total(&used[device]);
+
+    /* `left` of all before `entered` of any: both only grow, so equal sums mean that all was quiet in between. */
+    for (uint32_t i = 0; i < count; i++)
+        marks.left += gpud_load_acquire(&slots[i].left);
+    for (uint32_t i = 0; i < count; i++)
+        marks.entered += gpud_load_acquire(&slots[i].entered);
+    return marks;
+}

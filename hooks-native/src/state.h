@@ -1,0 +1,123 @@
+/* state.h: what the hook knows in one process, and the words that its parts share. */
+#ifndef GPUD_STATE_H
+#define GPUD_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "cuda_types.h"
+#include "launch.h"
+#include "page.h"
+#include "sys.h"
+
+#pragma GCC visibility push(hidden)
+
+/* The process's own word beside the gate words. A launch takes the fast path only while it equals what its thread saw last
+ * when it looked at everything. Low bits: reasons to take the slow path always; the rest is a generation, raised whenever
+ * something that threads cache may have changed. */
+#define GPUD_WORD_CAPTURE 1     /* a stream capture is open */
+#define GPUD_WORD_CLOSED 2      /* the keeper has closed a device */
+#define GPUD_WORD_FENCE 4       /* no membarrier here: launches take a full fence */
+#define GPUD_WORD_REASONS 7
+#define GPUD_WORD_STEP 8
+extern uint64_t gpud_word;
+
+#define GPUD_UNMANAGED GPUD_MAX_DEVICES     /* device of a thread that has none, or one that nobody arbitrates */
+#define GPUD_NO_PEER UINT32_MAX
+#define GPUD_NO_STREAM ((CUstream)UINTPTR_MAX)  /* equal to no stream: look at everything at the next launch */
+#define GPUD_PASS_WAKE 8        /* beside those of launch.h: wake the keeper once the launch is made */
+
+struct gpud_watch {
+    const uint64_t *word;       /* edge word of a peer that ranks above */
+    uint64_t quiet;             /* its value when it was last found idle past resume_after */
+};
+
+/* One per thread, initial-exec. The first part is read by each launch. */
+struct gpud_thread {
+    struct gpud_slot *slot;     /* on the current device */
+    const uint32_t *gate;       /* gate word of that device */
+    const uint64_t *edge;       /* edge word of that device: active, edges */
+    uint64_t edge_seen;
+    uint64_t word;              /* gpud_word as seen; never equal to it while a reason bit is set */
+    CUstream stream;            /* the stream that this thread last registered in the burst */
+    uint32_t device;
+    uint32_t flags;             /* of its passes: GPUD_PASS_SHARED */
+    /* the rest is for slow paths */
+    uint64_t bound;             /* generation for which device and context are valid; 0: look anew */
+    CUcontext context;
+    uint32_t ordinal;
+    uint32_t attachment;        /* attachment for which slots[] holds */
+    uint32_t passes;            /* launches that max_pause still lets through */
+    uint32_t watch_count, watch_device;
+    uint64_t watch_control, watch_peers;
+    struct gpud_watch watch[GPUD_MAX_PEERS];
+    struct gpud_slot *slots[GPUD_MAX_DEVICES];
+    uint32_t shared;            /* bit per device: its slot is the shared one */
+    uint32_t id;                /* kernel thread id */
+    struct gpud_slot own;       /* counts nobody reads: no device, or a shared slot */
+};
+_Static_assert(sizeof(struct gpud_thread) <= 960, "with gpud_inside the hook's thread-local storage stays below 1 KiB");
+extern __thread struct gpud_thread gpud_thread __attribute__((tls_model("initial-exec")));
+
+extern uint32_t gpud_managed;       /* 1: attached, device slots known, not detached */
+extern uint32_t gpud_attachment;    /* raised with each new set of own pages */
+extern uint64_t gpud_peers_serial;  /* raised before and after peers' pages change */
+extern uint32_t gpud_slot_of[GPUD_MAX_DEVICES];     /* client ordinal → device slot; UINT32_MAX: not managed */
+extern uint32_t gpud_closed;        /* bit per device slot: closed by gpud_close() */
+extern uint32_t gpud_holding;       /* threads held at this moment */
+extern uint32_t gpud_captures;      /* open stream captures */
+extern uint32_t gpud_asking;        /* how many of ours are asking the driver right now, outside of launches */
+extern uint32_t gpud_exiting;       /* the process exits, or the driver is gone: no driver call of our own any more */
+
+/* Raises the generation of gpud_word and sets or clears reasons. */
+void gpud_word_raise(uint64_t set, uint64_t clear);
+
+/* slots.c */
+void gpud_slots_start(void);
+void gpud_slots_forget(void);               /* forked child: this thread starts anew */
+struct gpud_slot *gpud_slot_claim(struct gpud_thread *thread, uint32_t device);
+struct gpud_marks {
+    uint64_t entered, left;
+};
+/* Sums of a device; equal: no launch was between the gate and its return at some moment during the call. */
+struct gpud_marks gpud_marks(uint32_t device);
+
+/* gate.c */
+struct gpud_pass gpud_enter_slow(CUstream stream);
+void gpud_leave_slow(struct gpud_pass *pass, CUstream stream, CUresult result);
+/* Finds device, context and slot of the calling thread anew; true if it has a managed device. */
+bool gpud_bind(struct gpud_thread *thread);
+/* Closes a device for good (turn, swap, detach): returns 0 when no launch is past the gate, or -ETIMEDOUT with the gate
+ * open again at `deadline_ns`. Keeper only. */
+int gpud_close(uint32_t device, uint64_t deadline_ns);
+void gpud_open(uint32_t device);
+
+/* presence.c */
+/* Before a launch of a thread bound to a managed device: makes the device active and notes the stream. True if the keeper sleeps
+ * and must be woken once the launch is made. */
+bool gpud_presence_enter(struct gpud_thread *thread, CUstream stream);
+/* Asks the driver whether all used streams of the device are finished; goes idle if so. Never waits for a lock. */
+bool gpud_presence_ask(uint32_t device);
+void gpud_presence_forget(void);            /* forked child */
+CUstream gpud_stream_named(CUstream stream, int per_thread);
+
+/* window.c */
+bool gpud_window_take(uint32_t device, uint32_t limit, bool force);     /* room for one more? then it is reserved */
+/* Launches in flight or reserved; where `limit` is reached and `ask` is set, after asking the driver which are finished. */
+uint32_t gpud_window_poll(uint32_t device, uint32_t limit, bool ask);
+uint64_t gpud_window_aim(uint32_t device, uint64_t now);    /* when it is worth asking again */
+void gpud_window_launched(uint32_t device, CUstream stream, CUresult result);
+void gpud_window_idle(uint32_t device);         /* all work of the device is proven finished */
+void gpud_window_contexts_gone(void);
+void gpud_window_forget(void);
+
+/* keeper.c */
+void gpud_keeper_wake(void);                /* callable from any thread; never blocks */
+extern uint32_t gpud_keeper_asleep;         /* 1: it sleeps without a deadline, and an edge must wake it */
+
+/* alloc.c */
+void gpud_alloc_publish(void);              /* counts so far into the pages of the present attachment */
+void gpud_alloc_forget(void);
+
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,139 @@
+/* wait.c: how a held thread waits: it spins a moment, then sleeps on the wake word of its own control page for a bounded
+ * time. One thread of the client, the lead, wakes short of the expected moment and spins the rest; as it passes it wakes
+ * the others. Nobody of another client is needed to wake anybody. */
+#define _GNU_SOURCE
+#include "wait.h"
+
+#include <sys/prctl.h>
+
+#define SPIN_FIRST_NS (20 * GPUD_MICROSECOND)
+#define SPIN_LAST_NS (60 * GPUD_MICROSECOND)    /* a sleep ends up to this late */
+#define LONGEST_SLEEP_NS (100 * GPUD_MILLISECOND)
+#define SHORTEST_SLEEP_NS (50 * GPUD_MICROSECOND)
+
+uint32_t gpud_holding;
+static uint32_t led[GPUD_MAX_DEVICES];      /* 1: some thread leads */
+
+static void begin(struct gpud_thread *thread, struct gpud_hold *hold, uint64_t now)
+{
+    hold->since_ns = now;
+    hold->device = thread->device;
+    hold->slot = thread->slots[thread->device];
+    hold->attachment = thread->attachment;
+    gpud_add_total(&gpud_holding, 1);
+    gpud_add(&hold->slot->held, 1);
+    gpud_store(&hold->slot->hold_since_ns, now);
+}
+
+static void note(struct gpud_hold *hold, const struct gpud_decision *decision)
+{
+    gpud_store(&hold->slot->hold_reason, decision->bit);
+    gpud_store(&hold->slot->hold_peer, decision->peer);
+    gpud_store_release(&hold->slot->holding, 1);
+}
+
+static void try_to_lead(struct gpud_hold *hold)
+{
+    if (!hold->lead && !gpud_load(&led[hold->device]))
+        hold->lead = __atomic_exchange_n(&led[hold->device], 1, __ATOMIC_ACQUIRE) == 0;
+}
+
+/* The thread's timer slack is 1 ns while it leads: with the usual 50 µs each wake-up would be late by as much. */
+static void sharpen(struct gpud_hold *hold)
+{
+    if (hold->slack_ns == 0) {
+        int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+        hold->slack_ns = slack > 0 ? slack : -1;
+        if (slack > 1)
+            prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+    }
+}
+
+static void sleep_on(const uint32_t *word, uint32_t seen, uint64_t until)
+{
+    int failure = gpud_futex_wait(word, seen, until, true);
+
+    /* A dummy page cannot be waited on; then the plain clock does. */
+    if (failure != 0 && failure != EAGAIN && failure != EINTR && failure != ETIMEDOUT) {
+        struct timespec at = gpud_timespec(until);
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+    }
+}
+
+/* How long it may sleep without a look: half of resume_after, so that a peer that went idle is seen in time. */
+static uint64_t patience(const struct gpud_decision *decision, uint32_t device)
+{
+    uint64_t half = gpud_load(&gpud_control()->device[device].resume_after_ns) / 2;
+
+    if (decision->why == GPUD_WHY_PAUSED || half > LONGEST_SLEEP_NS)
+        return LONGEST_SLEEP_NS;
+    return half < SHORTEST_SLEEP_NS ? SHORTEST_SLEEP_NS : half;
+}
+
+void gpud_hold_step(struct gpud_thread *thread, struct gpud_hold *hold, const struct gpud_decision *decision, uint32_t seen,
+                    uint64_t now)
+{
+    if (hold->since_ns == 0)
+        begin(thread, hold, now);
+    note(hold, decision);
+    try_to_lead(hold);
+    if (now < hold->since_ns + SPIN_FIRST_NS && decision->why != GPUD_WHY_WINDOW) {
+        gpud_relax();
+        return;
+    }
+
+    /* `at`: when there will be something new to see. Only a moment that is known is worth spinning for. */
+    uint64_t at = gpud_sum_to(now, LONGEST_SLEEP_NS), margin = 0;
+    if (decision->why == GPUD_WHY_WINDOW) {
+        at = hold->lead ? gpud_window_aim(hold->device, now) : at;
+    } else if (decision->until_ns <= gpud_sum_to(now, patience(decision, hold->device))) {
+        at = decision->until_ns;
+        margin = hold->lead ? SPIN_LAST_NS : 0;
+    } else {
+        at = gpud_sum_to(now, patience(decision, hold->device));
+    }
+    if (decision->until_ns < at)
+        at = decision->until_ns;
+    if (at <= gpud_sum_to(now, margin)) {
+        gpud_relax();
+        return;
+    }
+    if (hold->lead)
+        sharpen(hold);
+    sleep_on(&gpud_control()->device[hold->device].wake, seen, at - margin);
+}
+
+static uint32_t bucket_of(uint64_t held_ns)
+{
+    uint64_t us = held_ns / GPUD_MICROSECOND;
+    uint32_t bucket = us < 2 ? 0 : 63 - (uint32_t)__builtin_clzll(us);
+    return bucket < GPUD_HISTOGRAM_BUCKETS ? bucket : GPUD_HISTOGRAM_BUCKETS - 1;
+}
+
+void gpud_hold_end(struct gpud_thread *thread, struct gpud_hold *hold)
+{
+    if (hold->since_ns == 0)
+        return;
+    if (hold->slack_ns > 1)
+        prctl(PR_SET_TIMERSLACK, hold->slack_ns, 0, 0, 0);
+    /* Its slot may be someone else's where new pages came meanwhile. */
+    if (hold->attachment == gpud_load_acquire(&gpud_attachment) && hold->attachment == thread->attachment) {
+        uint64_t held_ns = gpud_now() - hold->since_ns;
+        gpud_store(&hold->slot->holding, 0);
+        gpud_add(&hold->slot->held_ns, held_ns);
+        gpud_add(&gpud_activity()->device[hold->device].held_histogram[bucket_of(held_ns)], 1);
+    }
+    if (hold->lead)
+        gpud_store_release(&led[hold->device], 0);
+    if (gpud_sub_total(&gpud_holding, 1) > 1 && hold->lead)
+        gpud_futex_wake(&gpud_control()->device[hold->device].wake, true);
+    hold->since_ns = 0;
+    hold->lead = false;
+}
+
+void gpud_hold_forget(void)
+{
+    gpud_holding = 0;
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
+        led[device] = 0;
+}

@@ -1,0 +1,83 @@
+/* counting_gate.c: counts what interception reports. */
+#include "counting_gate.h"
+
+struct counting counting;
+
+void gpud_proved(enum gpud_proof proof, void *handle, int per_thread, CUresult result)
+{
+    (void)handle;
+    counting.per_thread = per_thread;
+    if (result)
+        return;
+    if (proof == GPUD_PROOF_CONTEXT)
+        COUNT(proved_context);
+    else if (proof == GPUD_PROOF_STREAM)
+        COUNT(proved_stream);
+    else
+        COUNT(proved_event);
+}
+
+void gpud_event_recorded(CUevent event, CUstream stream, int per_thread)
+{
+    (void)event, (void)stream;
+    counting.per_thread = per_thread;
+    COUNT(recorded);
+}
+
+void gpud_context_changed(int whole_process)
+{
+    (void)whole_process;
+    COUNT(context_changed);
+}
+
+void gpud_context_going(void)
+{
+    COUNT(context_going);
+}
+
+void gpud_stream_gone(CUstream stream)
+{
+    (void)stream;
+    COUNT(stream_gone);
+}
+
+void gpud_event_gone(CUevent event)
+{
+    (void)event;
+    COUNT(event_gone);
+}
+
+void gpud_initialised(void)
+{
+    COUNT(initialised);
+}
+
+void gpud_capture_began(CUstream stream)
+{
+    (void)stream;
+    COUNT(capture_began);
+}
+
+void gpud_capture_ended(CUstream stream)
+{
+    (void)stream;
+    COUNT(capture_ended);
+}
+
+void gpud_allocated(uint64_t address, uint64_t bytes)
+{
+    (void)address;
+    COUNT(allocated);
+    __atomic_fetch_add(&counting.allocated_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+void gpud_freed(uint64_t address)
+{
+    (void)address;
+    COUNT(freed);
+}
+
+void gpud_start(void)
+{
+    COUNT(started);
+}

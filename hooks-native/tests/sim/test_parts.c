@@ -1,0 +1,167 @@
+/* test_parts.c: the profile reader, the names and the allocator, each without a device process. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "memory.h"
+#include "names.h"
+#include "profile.h"
+
+static const char *shipped;
+static char directory[] = "/tmp/gpud-test-profiles-XXXXXX";
+
+/* Reads a profile with this text; `expected` is part of the error, NULL: it is right. */
+static void reads(int line, const char *text, const char *expected, struct profile *profile)
+{
+    char path[256], error[1024] = "";
+    snprintf(path, sizeof path, "%s/case.toml", directory);
+    FILE *file = fopen(path, "we");
+    CHECK(file && fputs(text, file) >= 0 && !fclose(file), "cannot write %s", path);
+    int result = profile_read(profile, directory, "case", error, sizeof error);
+    if (expected ? !result || !strstr(error, expected) || !strstr(error, "case.toml") : result) {
+        fprintf(stderr, "%s:%d: result %d, error \"%s\", expected \"%s\"\n", __FILE__, line, result, error, expected ? expected : "none");
+        exit(1);
+    }
+    unlink(path);
+}
+#define REJECTS(text, expected) reads(__LINE__, text, expected, &profile)
+
+static void profiles(void)
+{
+    static struct profile profile;
+    char error[1024], base[512], text[1024];
+    CHECK(!profile_read(&profile, shipped, "a100-40gb", error, sizeof error), "%s", error);
+    CHECK(profile.timing.sm_count == 108 && profile.timing.slice_ns == 2000000 && profile.timing.switch_ns == 760000
+          && profile.info.total_bytes == 40ull << 30 && profile.info.time_scale == 1.0 && !strcmp(profile.name, "a100-40gb"), "values");
+    CHECK(!profile_read(&profile, shipped, "a100-40gb-demo", error, sizeof error), "%s", error);
+    CHECK(profile.timing.sm_count == 108 && profile.info.time_scale == 2.5 && !strcmp(profile.info.profile, "a100-40gb-demo"), "overlay");
+    CHECK(profile_duration(&profile, "serve_step") == 2000000 && profile_duration(&profile, "short_x") == 100000
+          && profile_duration(&profile, "other") == 0, "durations");
+
+    snprintf(base, sizeof base, "%s/base.toml", directory);
+    snprintf(text, sizeof text, "%s/a100-40gb.toml", shipped);
+    CHECK(!symlink(text, base), "%s: %s", base, strerror(errno));
+    REJECTS("base = \"base\"\n[kernels]\n\"a*\" = 1.5 # a comment\n'b\"' = 2_000\n", NULL);
+    CHECK(profile_duration(&profile, "abc") == 1500000 && profile_duration(&profile, "b\"") == 2000000000, "quoted keys");
+    REJECTS("base = \"base\"\n\n[timing]\nslice_ms = 0\n", "case.toml:4: timing.slice_ms: must be a number from 0.01 to 10000");
+    REJECTS("base = \"base\"\n[timing]\nslice_ms = \"2\"\n", "case.toml:3: timing.slice_ms: must be a number");
+    REJECTS("base = \"base\"\n[timing]\nslice_ms = 2 3\n", "case.toml:3: unexpected text after the value");
+    REJECTS("base = \"base\"\n[timing]\nslice_ms = fast\n", "case.toml:3: slice_ms: a number or a \"string\" was expected, not: fast");
+    REJECTS("base = \"base\"\n[timing]\nslice_ms = inf\n", "case.toml:3: slice_ms: a number");
+    REJECTS("base = \"base\"\n[timing]\nslice_ms = -nan\n", "case.toml:3: timing.slice_ms: must be");
+    REJECTS("base = \"base\"\n[timing]\nslice_ms =\n", "case.toml:3: slice_ms: a number or a \"string\" was expected, not: nothing");
+    REJECTS("base = \"base\"\n[timing]\nslice_ms\n", "case.toml:3: slice_ms: = was expected");
+    REJECTS("base = \"base\"\n[timing]\nslice_ms = 2\nslice_ms = 3\n", "case.toml:4: timing.slice_ms: given twice");
+    REJECTS("base = \"base\"\n[timing]\nslize_ms = 2\n", "case.toml:3: unknown key timing.slize_ms; allowed are: time_scale, slice_ms");
+    REJECTS("base = \"base\"\n[timings]\nslice_ms = 2\n", "case.toml:3: unknown table [timings]; allowed are [device], [timing], [kernels]");
+    REJECTS("slice_ms = 2\n", "case.toml:1: unknown key slice_ms before the first table");
+    REJECTS("base = \"base\"\n[timing\n", "case.toml:2: [timing has no closing ]");
+    REJECTS("base = \"base\n", "case.toml:1: string has no closing \"");
+    REJECTS("base = \"nothing\"\n", "case.toml:1: base: there is no profile nothing");
+    REJECTS("base = \"case\"\n", "case.toml:1: base: more than 8 profiles above one another, or in a circle");
+    REJECTS("base = \"base\"\n[kernels]\n\"x\" = 0\n", "case.toml:3: kernels.x: must be a duration in ms");
+    REJECTS("[device]\nsm_count = 10\n", "device.memory_gib is missing");
+    REJECTS("base = \"base\"\n[device]\nmemory_gib = 0.125\n", "device.reserved_mib leaves nothing");
+    CHECK(profile_read(&profile, shipped, "nothing", error, sizeof error) && strstr(error, "nothing.toml: No such file"), "%s", error);
+    unlink(base);
+}
+
+static void plain(int line, const char *mangled, const char *expected)
+{
+    char name[SIM_NAME];
+    names_plain(mangled, name, sizeof name);
+    if (strcmp(name, expected)) {
+        fprintf(stderr, "%s:%d: %s became %s, expected %s\n", __FILE__, line, mangled, name, expected);
+        exit(1);
+    }
+}
+#define PLAIN(mangled, expected) plain(__LINE__, mangled, expected)
+
+static void names(void)
+{
+    char text[300];
+    PLAIN("_ZN6cudapy8__main__5scaleB2v1B96cw51cXTLSUwv1sCUt9Tw1VEw0NRRQPKzLTg4gaGKFsG2oMQGEYakJSQB1PQBk0Bynm21OiwU1a0UoLGhDpQE8oxrNQE_3dE"
+          "5ArrayIfLi1E1C7mutable7alignedEf", "scale");
+    PLAIN("_ZN6cudapy4main3_3clocals_3e9train_fwdB2v1E5ArrayIdLi1E1C7mutable7alignedE", "train_fwd");
+    PLAIN("_ZN7package6module5serveE", "serve");
+    PLAIN("_Z6vecaddPfS_i", "vecadd");
+    PLAIN("_Z6reduceIfLi256EEvPT_", "reduce");
+    PLAIN("_ZN2ns5inner6kernelIiEEvT_", "kernel");
+    PLAIN("_ZN2ns3BoxIfE3runEPf", "run");
+    PLAIN("_ZN3BoxIN2ns5inner1TELi3EE4stepEv", "step");
+    PLAIN("_ZL6hiddenv", "hidden");
+    PLAIN("plain_c", "plain_c");
+    PLAIN("_Z", "_Z");
+    PLAIN("_ZN", "_ZN");
+    PLAIN("_Z99short", "_Z99short");
+    PLAIN("_ZN4evilI", "evil");
+    PLAIN("with\"quote\n", "with?quote?");
+    PLAIN("", "");
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    char name[SIM_NAME];
+    names_plain(text, name, sizeof name);
+    CHECK(strlen(name) == SIM_NAME - 1, "a long name is cut");
+}
+
+static void allocator(void)
+{
+    struct memory m = { .fd = -1, .total = 1 << 20, .reserved = 4096 };
+    int x = 0, y = 0;
+    uint64_t a, b, c;
+    CHECK(!memory_alloc(&m, &x, 1, 0, &a) && a == 0 && m.used == 512, "grain");
+    CHECK(!memory_alloc(&m, &y, 1000, 4096, &b) && b == 4096 && m.used == 512 + 1024, "aligned");
+    CHECK(!memory_alloc(&m, &x, 600, 0, &c) && c == 512, "first fit");
+    CHECK(memory_alloc(&m, &x, 0, 0, &a) == -EINVAL && memory_alloc(&m, &x, 512, 3, &a) == -EINVAL, "nonsense");
+    CHECK(memory_alloc(&m, &x, UINT64_MAX, 0, &a) == -ENOMEM && memory_alloc(&m, &x, 1 << 20, 0, &a) == -ENOMEM, "too much");
+    CHECK(memory_free(&m, &y, c) == -EINVAL && memory_free(&m, &x, 513) == -EINVAL, "not its own");
+    CHECK(memory_held(&m, &x) == 512 + 1024 && memory_free_all(&m, &x) == 512 + 1024 && m.used == 1024, "all of one");
+    CHECK(memory_charge(&m, 1 << 20) == -ENOMEM && !memory_charge(&m, 8192) && memory_available(&m) == (1 << 20) - 4096 - 1024 - 8192, "charge");
+    memory_uncharge(&m, 8192);
+    CHECK(!memory_free(&m, &y, b) && m.used == 0 && m.count == 0, "empty again");
+    CHECK(!memory_alloc(&m, &x, (1 << 20) - 4096, 0, &a) && memory_alloc(&m, &x, 512, 0, &b) == -ENOMEM, "full");
+    memory_close(&m);
+
+    /* Against a plain map of who owns which grain. */
+    enum { GRAINS = 256 };
+    const void *owner[GRAINS] = { NULL };
+    m = (struct memory){ .fd = -1, .total = GRAINS * 512 };
+    srand(1);
+    for (int i = 0; i < 20000; i++) {
+        const void *who = rand() % 2 ? (void *)&x : (void *)&y;
+        uint64_t offset = 0, grains = 1 + (uint64_t)rand() % 20;
+        if (rand() % 2 && !memory_alloc(&m, who, grains * 512, 512u << rand() % 3, &offset))
+            for (uint64_t g = offset / 512; g < offset / 512 + grains; g++) {
+                CHECK(g < GRAINS && !owner[g], "grain %llu is given twice", (unsigned long long)g);
+                owner[g] = who;
+            }
+        else if (m.count) {
+            struct memory_range range = m.ranges[(uint32_t)rand() % m.count];
+            CHECK(!memory_free(&m, range.holder, range.offset), "free");
+            for (uint64_t g = range.offset / 512; g < (range.offset + range.bytes) / 512; g++) {
+                CHECK(owner[g] == range.holder, "grain %llu was another's", (unsigned long long)g);
+                owner[g] = NULL;
+            }
+        }
+        uint64_t used = 0;
+        for (int g = 0; g < GRAINS; g++)
+            used += owner[g] ? 512 : 0;
+        CHECK(used == m.used, "used %llu, counted %llu", (unsigned long long)m.used, (unsigned long long)used);
+    }
+    memory_close(&m);
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2, "usage: test_parts PROFILES");
+    shipped = argv[1];
+    CHECK(mkdtemp(directory), "no directory");
+    profiles();
+    names();
+    allocator();
+    rmdir(directory);
+    puts("ok");
+    return 0;
+}

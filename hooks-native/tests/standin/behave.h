@@ -1,0 +1,150 @@
+/* behave.h: what the stand-in's entries do: do_<name>, inline for the trivial ones, else in behave.c. */
+#ifndef STANDIN_BEHAVE_H
+#define STANDIN_BEHAVE_H
+
+#include "table.h"
+
+struct CUctx_st { CUdevice device; };
+struct CUstream_st { CUcontext context; int capturing; };
+struct CUevent_st { int recorded; };
+
+extern struct standin_launch standin_last;
+
+void standin_launched(enum standin_row row);
+CUresult standin_finished(void);            /* SUCCESS or NOT_READY */
+CUresult standin_wait(void);
+CUresult standin_push(CUcontext context);
+CUresult standin_pop(CUcontext *context);
+CUresult standin_set(CUcontext context);
+CUcontext standin_current(void);
+CUresult standin_context(CUcontext *context, CUdevice device);
+CUresult standin_capture(CUstream stream, int on);
+CUresult standin_allocate(CUdeviceptr *at, size_t bytes);
+CUresult standin_uuid(CUuuid *uuid, CUdevice device);
+CUresult standin_event(CUevent *event);
+CUresult standin_capturing(CUstream stream, CUstreamCaptureStatus *status);
+CUresult standin_devices(int *count);
+CUresult standin_device(CUdevice *device);
+CUresult standin_initialise(void);
+CUresult standin_passed(enum standin_row row, uintptr_t a, uintptr_t b, uintptr_t c);
+
+static inline CUresult standin_launch_kernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                                             unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
+                                             void **params, void **extra)
+{
+#ifdef STANDIN_BENCH
+    (void)f, (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)stream, (void)params, (void)extra;
+#else
+    standin_last = (struct standin_launch){ f, { gx, gy, gz }, { bx, by, bz }, shared, stream, params, extra };
+#endif
+    return CUDA_SUCCESS;
+}
+#define do_cuLaunchKernel standin_launch_kernel
+#define do_cuLaunchKernel_ptsz standin_launch_kernel
+#define do_cuLaunchCooperativeKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params) \
+    standin_launch_kernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, NULL)
+#define do_cuLaunchCooperativeKernel_ptsz do_cuLaunchCooperativeKernel
+#define do_cuLaunchKernelEx(config, f, params, extra)                                                                    \
+    standin_launch_kernel(f, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX, config->blockDimY, \
+                          config->blockDimZ, config->sharedMemBytes, config->hStream, params, extra)
+#define do_cuLaunchKernelEx_ptsz do_cuLaunchKernelEx
+#define do_cuLaunchCooperativeKernelMultiDevice(list, count, flags) ((void)(list), (void)(count), (void)(flags), CUDA_SUCCESS)
+#define do_cuGraphLaunch(graph, stream) ((void)(graph), (void)(stream), CUDA_SUCCESS)
+#define do_cuGraphLaunch_ptsz do_cuGraphLaunch
+#define do_cuLaunch(f) ((void)(f), CUDA_SUCCESS)
+#define do_cuLaunchGrid(f, width, height) ((void)(f), (void)(width), (void)(height), CUDA_SUCCESS)
+#define do_cuLaunchGridAsync(f, width, height, stream) ((void)(f), (void)(width), (void)(height), (void)(stream), CUDA_SUCCESS)
+
+#define do_cuCtxSynchronize() standin_wait()
+#define do_cuCtxSynchronize_v2(context) ((void)(context), standin_wait())
+#define do_cuStreamSynchronize(stream) ((void)(stream), standin_wait())
+#define do_cuStreamSynchronize_ptsz do_cuStreamSynchronize
+#define do_cuStreamQuery(stream) ((void)(stream), standin_finished())
+#define do_cuStreamQuery_ptsz do_cuStreamQuery
+#define do_cuEventSynchronize(event) ((void)(event), standin_wait())
+#define do_cuEventQuery(event) ((event)->recorded ? standin_finished() : CUDA_SUCCESS)
+#define do_cuEventRecord(event, stream) ((void)(stream), (event)->recorded = 1, CUDA_SUCCESS)
+#define do_cuEventRecord_ptsz do_cuEventRecord
+#define do_cuEventRecordWithFlags(event, stream, flags) ((void)(stream), (void)(flags), (event)->recorded = 1, CUDA_SUCCESS)
+#define do_cuEventRecordWithFlags_ptsz do_cuEventRecordWithFlags
+#define do_cuMemcpyDtoH_v2(to, from, bytes) ((void)(to), (void)(from), (void)(bytes), standin_wait())
+#define do_cuMemcpyDtoH_v2_ptds do_cuMemcpyDtoH_v2
+#define do_cuMemcpyAtoH_v2(to, from, offset, bytes) ((void)(to), (void)(from), (void)(offset), (void)(bytes), standin_wait())
+#define do_cuMemcpyAtoH_v2_ptds do_cuMemcpyAtoH_v2
+
+#define do_cuStreamBeginCapture(stream) standin_capture(stream, 1)
+#define do_cuStreamBeginCapture_ptsz do_cuStreamBeginCapture
+#define do_cuStreamBeginCapture_v2(stream, mode) ((void)(mode), standin_capture(stream, 1))
+#define do_cuStreamBeginCapture_v2_ptsz do_cuStreamBeginCapture_v2
+#define do_cuStreamBeginCaptureToGraph(stream, graph, dependencies, edges, count, mode) \
+    ((void)(graph), (void)(dependencies), (void)(edges), (void)(count), (void)(mode), standin_capture(stream, 1))
+#define do_cuStreamBeginCaptureToGraph_ptsz do_cuStreamBeginCaptureToGraph
+#define do_cuStreamBeginRecaptureToGraph(stream, mode, graph, callback, data) \
+    ((void)(mode), (void)(graph), (void)(callback), (void)(data), standin_capture(stream, 1))
+#define do_cuStreamBeginRecaptureToGraph_ptsz do_cuStreamBeginRecaptureToGraph
+#define do_cuStreamBeginCaptureToCig(stream, params) ((void)(params), standin_capture(stream, 1))
+#define do_cuStreamBeginCaptureToCig_ptsz do_cuStreamBeginCaptureToCig
+#define do_cuStreamEndCapture(stream, graph) ((graph) ? (*(graph) = NULL, 0) : 0, standin_capture(stream, 0))
+#define do_cuStreamEndCapture_ptsz do_cuStreamEndCapture
+#define do_cuStreamEndCaptureToCig(stream) standin_capture(stream, 0)
+#define do_cuStreamEndCaptureToCig_ptsz do_cuStreamEndCaptureToCig
+
+#define do_cuInit(flags) ((flags) ? CUDA_ERROR_INVALID_VALUE : standin_initialise())
+#define do_cuCtxCreate(context, flags, device) ((void)(flags), standin_context(context, device))
+#define do_cuCtxCreate_v2 do_cuCtxCreate
+#define do_cuCtxCreate_v3(context, affinity, count, flags, device) \
+    ((void)(affinity), (void)(count), (void)(flags), standin_context(context, device))
+#define do_cuCtxCreate_v4(context, params, flags, device) ((void)(params), (void)(flags), standin_context(context, device))
+#define do_cuCtxSetCurrent standin_set
+#define do_cuCtxPushCurrent standin_push
+#define do_cuCtxPushCurrent_v2 standin_push
+#define do_cuCtxPopCurrent standin_pop
+#define do_cuCtxPopCurrent_v2 standin_pop
+#define do_cuCtxAttach(context, flags) ((void)(flags), *(context) = standin_current(), CUDA_SUCCESS)
+#define do_cuCtxDetach(context) ((void)(context), CUDA_SUCCESS)
+#define do_cuCtxDestroy(context) (standin_current() == (context) ? standin_pop(NULL) : CUDA_SUCCESS)
+#define do_cuCtxDestroy_v2 do_cuCtxDestroy
+#define do_cuDevicePrimaryCtxRelease(device) ((void)(device), CUDA_SUCCESS)
+#define do_cuDevicePrimaryCtxRelease_v2 do_cuDevicePrimaryCtxRelease
+#define do_cuDevicePrimaryCtxReset do_cuDevicePrimaryCtxRelease
+#define do_cuDevicePrimaryCtxReset_v2 do_cuDevicePrimaryCtxRelease
+#define do_cuGreenCtxDestroy(context) ((void)(context), CUDA_SUCCESS)
+#define do_cuStreamDestroy(stream) ((void)(stream), CUDA_SUCCESS)
+#define do_cuStreamDestroy_v2 do_cuStreamDestroy
+#define do_cuEventDestroy(event) ((void)(event), CUDA_SUCCESS)
+#define do_cuEventDestroy_v2 do_cuEventDestroy
+#define do_cuCtxRecordEvent(context, event) ((void)(context), (event)->recorded = 1, CUDA_SUCCESS)
+#define do_cuGreenCtxRecordEvent do_cuCtxRecordEvent
+
+#define do_cuMemAlloc_v2 standin_allocate
+#define do_cuMemAllocPitch_v2(at, pitch, width, height, element) \
+    ((void)(element), *(pitch) = ((width) + 511) & ~(size_t)511, standin_allocate(at, *(pitch) * (height)))
+#define do_cuMemAllocManaged(at, bytes, flags) ((void)(flags), standin_allocate(at, bytes))
+#define do_cuMemAllocAsync(at, bytes, stream) ((void)(stream), standin_allocate(at, bytes))
+#define do_cuMemAllocAsync_ptsz do_cuMemAllocAsync
+#define do_cuMemAllocFromPoolAsync(at, bytes, pool, stream) ((void)(pool), (void)(stream), standin_allocate(at, bytes))
+#define do_cuMemAllocFromPoolAsync_ptsz do_cuMemAllocFromPoolAsync
+#define do_cuMemCreate(handle, bytes, prop, flags) ((void)(prop), (void)(flags), standin_allocate(handle, bytes))
+#define do_cuMemFree_v2(at) ((void)(at), CUDA_SUCCESS)
+#define do_cuMemFreeAsync(at, stream) ((void)(at), (void)(stream), CUDA_SUCCESS)
+#define do_cuMemFreeAsync_ptsz do_cuMemFreeAsync
+#define do_cuMemRelease do_cuMemFree_v2
+
+#define do_cuEventCreate(event, flags) ((void)(flags), standin_event(event))
+#define do_cuDeviceGet(device, ordinal) (*(device) = (ordinal), CUDA_SUCCESS)
+#define do_cuDeviceGetCount standin_devices
+#define do_cuDeviceGetUuid standin_uuid
+#define do_cuDeviceGetUuid_v2 standin_uuid
+#define do_cuDeviceTotalMem_v2(bytes, device) ((void)(device), *(bytes) = (size_t)16 << 30, CUDA_SUCCESS)
+#define do_cuCtxGetCurrent(context) (*(context) = standin_current(), CUDA_SUCCESS)
+#define do_cuCtxGetDevice standin_device
+#define do_cuStreamGetCtx(stream, context) ((void)(stream), *(context) = standin_current(), CUDA_SUCCESS)
+#define do_cuStreamGetCtx_ptsz do_cuStreamGetCtx
+#define do_cuStreamIsCapturing standin_capturing
+#define do_cuStreamIsCapturing_ptsz standin_capturing
+#define do_cuStreamGetCaptureInfo(stream, status, id) ((id) ? (*(id) = 1, 0) : 0, standin_capturing(stream, status))
+#define do_cuStreamGetCaptureInfo_ptsz do_cuStreamGetCaptureInfo
+#define do_cuThreadExchangeStreamCaptureMode(mode) ((void)(mode), CUDA_SUCCESS)
+#define do_cuDriverGetVersion(version) (*(version) = 13050, CUDA_SUCCESS)
+
+#endif

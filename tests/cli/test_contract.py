@@ -1,0 +1,69 @@
+"""`gpud run` has light copies of two things, for the sake of its start; they must agree with the real ones."""
+
+import itertools
+import os
+from pathlib import Path
+
+import pytest
+
+from gpud import config
+from gpud.cli import launch, places
+from gpud.hooks import wire
+from gpud.model.errors import GpudError
+from gpud.native import native_dir
+
+
+def packet(kind: int, body: bytes) -> bytes:
+    return launch.HEAD.pack(launch.MAGIC, kind, launch.HEAD.size + len(body)) + body
+
+
+def text_body(code: int, text: bytes) -> bytes:
+    return launch.TEXT_BODY.pack(code, len(text)) + text
+
+
+def test_packets_are_those_of_the_protocol() -> None:
+    hello = launch.HELLO_BODY.pack(
+        launch.VERSION_MIN, launch.VERSION_MAX, launch.ROLE_LAUNCHER, 0, launch.PAGE_VERSION, 0, 0
+    )
+    assert packet(launch.HELLO, hello) == wire.ClientSession(wire.ROLE_LAUNCHER).hello()
+    assert packet(launch.PONG, launch.NONCE_BODY.pack(7)) == wire.encode(wire.Pong(7))
+    assert packet(launch.PING, launch.NONCE_BODY.pack(7)) == wire.encode(wire.Ping(7))
+    lines = launch.describe({"class": "", "name": "web", "gpu": "0"}, ["tier=online"], ["python", "a b"])
+    asked = (("name", "web"), ("gpu", "0"), ("label.tier", "online"), ("command", "python a b"))
+    assert packet(launch.LAUNCH, text_body(0, ("\n".join(lines) + "\n").encode())) == wire.encode(wire.Launch(asked))
+    assert packet(launch.JOB, text_body(3, b"A=1\nB=x=y\n")) == wire.encode(wire.Job(3, (("A", "1"), ("B", "x=y"))))
+    assert packet(launch.REFUSED, text_body(3, b"no")) == wire.encode(wire.Refused(launch.REFUSED_POLICY, "no"))
+    assert launch.REFUSED_VERSION == wire.REFUSED_VERSION
+    assert launch.REFUSED_DRAINING == wire.REFUSED_DRAINING
+    assert launch.MAX_BYTES == wire.MAX_BYTES
+    assert launch.PAGE_VERSION == wire.PAGE_VERSION
+
+
+@pytest.mark.parametrize(
+    ("own", "session"),
+    list(itertools.product([None, "/a/b", "", "relative", "/" + "x" * 110], [None, "/run/me", "", "relative"])),
+)
+def test_both_find_the_same_runtime_directory(own: str | None, session: str | None) -> None:
+    given = {"GPUD_RUNTIME_DIR": own, "XDG_RUNTIME_DIR": session}
+    environment = {name: value for name, value in given.items() if value is not None}
+
+    def light() -> str:
+        return places.runtime_dir(environment)
+
+    def full() -> str:
+        return str(config.load_config(environment).runtime_dir)
+
+    results = []
+    for find in (light, full):
+        try:
+            results.append(find())
+        except GpudError:
+            results.append("refused")
+    assert results[0] == results[1]
+
+
+def test_both_find_the_same_native_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GPUD_NATIVE_DIR", raising=False)
+    assert Path(places.native_dir(os.environ)) == native_dir()
+    monkeypatch.setenv("GPUD_NATIVE_DIR", "/somewhere")
+    assert Path(places.native_dir(os.environ)) == native_dir()

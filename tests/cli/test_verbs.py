@@ -1,0 +1,156 @@
+"""The other verbs: what they print, and what they say when something is missing."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from gpud.cli import checks
+from gpud.cli.demo import prerequisites
+from gpud.cli.failure import Failure
+from gpud.cli.verbs import VERBS
+from tests.cli.conftest import Gpud
+
+
+def test_help_lists_every_verb(gpud: Gpud) -> None:
+    done = gpud("--help")
+    assert done.returncode == 0
+    for verb in VERBS:
+        assert f"  {verb} " in done.stdout
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_every_verb_has_help(gpud: Gpud, verb: str) -> None:
+    done = gpud(verb, "--help")
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+
+
+def test_version(gpud: Gpud) -> None:
+    from gpud import __version__
+
+    assert gpud("--version").stdout == f"gpud {__version__}\n"
+
+
+def test_no_verb_shows_help(gpud: Gpud) -> None:
+    done = gpud()
+    assert done.returncode == 2
+    assert "Verbs:" in done.stdout + done.stderr
+
+
+def test_an_unknown_verb(gpud: Gpud) -> None:
+    done = gpud("serv")
+    assert done.returncode == 2
+    assert "serv" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["ps", "status", "stop"])
+def test_no_daemon(gpud: Gpud, verb: str, runtime: Path) -> None:
+    done = gpud(verb)
+    assert done.returncode == 75
+    assert str(runtime) in done.stderr
+    assert "gpud serve" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--resume-after", "soon"), "--resume-after"),
+        (("--max-inflight", "none"), "--max-inflight"),
+        (("--sim", "--sim-devices", "9"), "GPUD_SIM_DEVICES"),
+        (("--time-scale", "2"), "--sim"),
+        (("--log", "loud"), "--log"),
+        (("--runtime-dir", "here"), "--runtime-dir"),
+    ],
+)
+def test_serve_refuses_garbage(gpud: Gpud, arguments: tuple[str, ...], said: str) -> None:
+    done = gpud("serve", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_doctor_names_what_is_missing_and_the_remedy(gpud: Gpud, tmp_path: Path) -> None:
+    done = gpud("doctor", "--json", GPUD_NATIVE_DIR=str(tmp_path))
+    findings = {finding["check"]: finding for finding in json.loads(done.stdout)}
+    assert done.returncode == 1
+    assert findings["hook"]["result"] == "fail"
+    assert "make build" in findings["hook"]["remedy"]
+    assert findings["simulator"]["result"] == "warn"
+    assert findings["daemon"]["result"] == "warn"
+    assert "gpud serve" in findings["daemon"]["remedy"]
+    assert findings["kernel"]["result"] in ("ok", "warn")
+
+
+def test_doctor_finds_a_hook_that_exports_nothing(gpud: Gpud) -> None:
+    done = gpud("doctor")
+    assert done.returncode == 1
+    assert "does not export cuLaunchKernel" in done.stdout
+
+
+def test_doctor_names_a_misspelt_variable(gpud: Gpud) -> None:
+    assert "GPUD_LGO" in gpud("doctor", GPUD_LGO="debug").stdout
+
+
+def test_doctor_survives_garbage_in_a_variable(gpud: Gpud) -> None:
+    done = gpud("doctor", GPUD_LOG="loud")
+    assert done.returncode == 1
+    assert "GPUD_LOG" in done.stdout
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory away")
+def test_doctor_names_a_directory_of_somebody_else(gpud: Gpud, runtime: Path) -> None:
+    os.chown(runtime, 65534, 65534)
+    done = gpud("doctor")
+    assert done.returncode == 1
+    assert "owner 65534" in done.stdout
+
+
+def test_without_a_terminal_output_is_plain(gpud: Gpud) -> None:
+    assert "\x1b" not in gpud("doctor").stdout
+    assert "\x1b" not in gpud("doctor", FORCE_COLOR="1", NO_COLOR="1").stdout
+
+
+def test_the_demo_names_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prerequisites, "PACKAGES", {"no_such_module": "numba-cuda", "no_such.module": "cuda-bindings"})
+    with pytest.raises(Failure, match="numba-cuda, cuda-bindings") as caught:
+        prerequisites.check(simulated=True)
+    assert caught.value.remedy == "pip install 'gpud[demo]'"
+
+
+def test_the_demo_refuses_a_linker_that_makes_cubins(
+    monkeypatch: pytest.MonkeyPatch, natives: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GPUD_NATIVE_DIR", str(natives))
+    monkeypatch.setattr(prerequisites, "PACKAGES", {})
+    info = tmp_path / "nvidia_nvjitlink-13.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: nvidia-nvjitlink\nVersion: 13.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(Failure, match="nvidia-nvjitlink is installed") as caught:
+        prerequisites.check(simulated=True)
+    assert "pip uninstall nvidia-nvjitlink" in caught.value.remedy
+    monkeypatch.setattr(prerequisites, "missing_packages", lambda: [])
+    assert [finding.result for finding in checks.demo()] == ["warn"]
+
+
+def test_the_demo_needs_a_c_compiler(monkeypatch: pytest.MonkeyPatch, natives: Path) -> None:
+    monkeypatch.setattr(prerequisites, "COMPILERS", ("no-such-compiler",))
+    monkeypatch.delenv("CC", raising=False)
+    assert prerequisites.compiler() is None
+
+
+def test_the_demo_refuses_a_picture_in_no_directory(gpud: Gpud) -> None:
+    done = gpud("demo", "--out", "/nowhere/x.svg")
+    assert done.returncode == 125
+    assert "/nowhere/x.svg" in done.stderr
+
+
+def test_the_demo_without_a_driver_and_asked_for_a_real_device(gpud: Gpud) -> None:
+    if prerequisites.real_driver():
+        pytest.skip("there is a driver here")
+    done = gpud("demo", "--device", "real")
+    assert done.returncode == 125
+    assert "--device sim" in done.stderr

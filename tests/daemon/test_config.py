@@ -1,0 +1,119 @@
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from gpud.config import VARIABLES, check_runtime_dir, load_config, make_runtime_dir, unknown_variables
+from gpud.model.errors import SetupError, UsageError
+from gpud.model.units import FOREVER_NS
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_variables_are_those_of_the_table() -> None:
+    table = (ROOT / "hooks-native" / "tbl" / "env.h").read_text()
+    assert sorted(re.findall(r'^ENV\("(\w+)"', table, re.MULTILINE)) == sorted(VARIABLES)
+
+
+def test_defaults(tmp_path: Path) -> None:
+    config = load_config({"GPUD_RUNTIME_DIR": str(tmp_path)})
+    assert (config.hook_socket, config.control_socket) == (tmp_path / "hook.sock", tmp_path / "control.sock")
+    assert (config.resume_after_ns, config.max_inflight, config.max_pause_ns) == (1_000_000, 1, 2_000_000_000)
+    assert config.sim is None
+    assert config.log_level == "warning"
+
+
+def test_flags_go_before_variables(tmp_path: Path) -> None:
+    environ = {"GPUD_RUNTIME_DIR": "/elsewhere", "GPUD_LOG": "error", "GPUD_SIM_PROFILE": "h200"}
+    config = load_config(
+        environ, runtime_dir=str(tmp_path), log="debug", sim="test-small", resume_after="2.5ms", max_pause="unlimited"
+    )
+    assert config.runtime_dir == tmp_path
+    assert config.log_level == "debug"
+    assert config.sim is not None
+    assert config.sim.profile == "test-small"
+    assert (config.resume_after_ns, config.max_pause_ns) == (2_500_000, FOREVER_NS)
+    assert load_config(environ, sim="").sim.profile == "h200"  # type: ignore[union-attr]
+
+
+def test_no_xdg_runtime_dir(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_config({"XDG_RUNTIME_DIR": "/run/user/7"}).runtime_dir == Path("/run/user/7/gpud")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert load_config({}).runtime_dir == Path("/run/gpud")
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    assert load_config({}).runtime_dir == Path("/tmp/gpud-54321")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("GPUD_LOG", "loud", "'loud' is not one of error, warning, info, debug"),
+        ("GPUD_DISABLE", "yes", "neither 0 nor 1"),
+        ("GPUD_RUNTIME_DIR", "here", "not an absolute path"),
+        ("XDG_RUNTIME_DIR", "here", "not an absolute path"),
+        ("GPUD_SIM_DEVICES", "9", "from 1 to 8"),
+        ("GPUD_SIM_DEVICES", "two", "from 1 to 8"),
+        ("GPUD_SIM_TIME_SCALE", "nan", "from 0.001 to 1000"),
+        ("GPUD_SIM_TIME_SCALE", "fast", "from 0.001 to 1000"),
+        ("GPUD_SIM_NODE", "a/b", "letters"),
+        ("GPUD_SIM_NODE", "x" * 65, "1 to 64"),
+    ],
+)
+def test_garbage_names_the_variable(name: str, value: str, says: str) -> None:
+    with pytest.raises(UsageError, match=f"^{name}: ") as caught:
+        load_config({name: value})
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [("resume_after", "soon"), ("max_inflight", "0"), ("max_inflight", "-1"), ("max_pause", "1"), ("log", "loud")],
+)
+def test_garbage_names_the_flag(flag: str, value: str) -> None:
+    with pytest.raises(UsageError, match=f"^--{flag.replace('_', '-')}: "):
+        load_config({}, **{flag: value})  # type: ignore[arg-type]
+
+
+def test_socket_path_of_107_bytes_is_the_longest() -> None:
+    fits = "/" + "d" * (107 - len("/control.sock") - 1)
+    assert len(str(load_config({"GPUD_RUNTIME_DIR": fits}).control_socket)) == 107
+    with pytest.raises(UsageError, match="GPUD_RUNTIME_DIR.*has 108 bytes, 107 are possible") as caught:
+        load_config({"GPUD_RUNTIME_DIR": fits + "d"})
+    assert "shorter" in str(caught.value)
+
+
+def test_unknown_variables_are_found() -> None:
+    assert unknown_variables({"GPUD_LGO": "info", "GPUD_LOG": "info", "PATH": ""}) == ["GPUD_LGO"]
+
+
+def test_runtime_dir_is_made_for_us_alone(tmp_path: Path) -> None:
+    directory = tmp_path / "a" / "gpud"
+    make_runtime_dir(directory)
+    assert directory.stat().st_mode & 0o777 == 0o700
+
+
+def test_unsafe_runtime_dirs(tmp_path: Path) -> None:
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    with pytest.raises(SetupError, match="others may write.*chmod 0700"):
+        check_runtime_dir(open_to_all)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SetupError, match="not a directory"):
+        check_runtime_dir(tmp_path / "file")
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(SetupError, match="not a directory"):
+        check_runtime_dir(tmp_path / "link")
+    with pytest.raises(SetupError, match="cannot make the runtime directory"):
+        make_runtime_dir(tmp_path / "file" / "gpud")
+    check_runtime_dir(tmp_path / "absent")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_runtime_dir_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path / "theirs"
+    directory.mkdir(mode=0o700)
+    os.chown(directory, 54321, 54321)
+    with pytest.raises(SetupError, match="belongs to user 54321"):
+        check_runtime_dir(directory)

@@ -1,0 +1,115 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpud.engine import saved
+from gpud.engine.state import State
+from gpud.model import effects as do
+from gpud.model import events as ev
+from gpud.model.ids import ClientId, SessionId, Slot
+from gpud.model.units import SECOND
+from tests.engine.conftest import World, new_state, only
+
+
+def restart(world: World, dead: frozenset[int] = frozenset(), boot: str = "b") -> State:
+    found = saved.load(saved.dump(world.state, "b"), boot)
+    state = new_state()
+    if found is not None:
+        saved.restore(state, found, lambda pid, started: pid not in dead and started == 1, world.now + 10 * SECOND)
+    world.state = state
+    return state
+
+
+def come_back(world: World, client: ClientId) -> list[do.Effect]:
+    old = world.state.clients[client]
+    again = ev.AttachAsked(
+        session=SessionId(world.session()), who=old.who, client=client, generation=old.generation, again=True
+    )
+    effects = world.react(again)
+    return effects + world.react(ev.Mapped(client=client))
+
+
+def test_everything_that_lives_is_taken_over(world: World) -> None:
+    low, high = world.low(), world.high()
+    before = saved.dump(world.state, "b")
+    state = restart(world)
+    assert saved.dump(state, "b") == before
+    assert state.adopt_until_ns == world.now + 10 * SECOND
+    assert [state.tenants[state.clients[c].job].job_class for c in (low, high)] == ["low", "high"]
+
+
+def test_a_client_that_comes_back_finds_its_words_in_the_new_page(world: World) -> None:
+    low, high = world.low(), world.high()
+    words = world.state.clients[low].words[Slot(0)]
+    restart(world)
+    effects = come_back(world, low)
+    create = effects.index(only(effects, do.CreatePages)[0])
+    publish = effects.index(only(effects, do.PublishDevice)[0])
+    welcome = effects.index(only(effects, do.SendWelcome)[0])
+    assert create < publish < welcome
+    assert only(effects, do.CreatePages)[0].adopt
+    # High is not back yet, but low has its page mapped and goes on looking at it.
+    assert only(effects, do.PublishDevice)[0].words == words
+    assert not only(effects, do.SendAttached)
+    assert world.state.adopted == 1
+    assert high in world.state.clients[low].peers
+
+
+def test_who_does_not_come_back_is_gone_after_ten_seconds(world: World) -> None:
+    low, high = world.low(), world.high()
+    restart(world)
+    come_back(world, low)
+    effects = world.later(10 * SECOND)
+    assert high not in world.state.clients
+    assert [e.words.peers for e in only(effects, do.PublishDevice) if e.client == low] == [()]
+    assert low in world.state.clients
+
+
+def test_the_dead_are_not_taken_over(world: World) -> None:
+    low, high = world.low(), world.high()
+    pids = {world.state.clients[high].who.pid, world.state.tenants[world.state.clients[high].job].who.pid}
+    state = restart(world, frozenset(pids))
+    assert list(state.clients) == [low]
+    assert state.clients[low].peers == {}
+    assert len(state.tenants) == 1
+
+
+def test_jobs_waiting_for_a_first_process_are_taken_over(world: World) -> None:
+    launcher, _ = world.launch(label_tier="online")
+    restart(world)
+    client = world.ready(launcher)
+    assert world.state.tenants[world.state.clients[client].job].job_class == "high"
+
+
+def test_numbers_go_on(world: World) -> None:
+    world.low()
+    generation = world.state.last_generation
+    state = restart(world)
+    new = world.low()
+    assert new == 2
+    assert state.clients[new].generation == generation + 1
+
+
+def test_another_boot_takes_nobody_over(world: World) -> None:
+    world.low()
+    assert restart(world, boot="another").clients == {}
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b'{"format": 99}'])
+def test_a_file_that_cannot_be_read(content: bytes) -> None:
+    with pytest.raises(ValueError, match="the state file"):
+        saved.load(content, "b")
+
+
+def test_a_file_of_another_format(world: World) -> None:
+    content = json.loads(saved.dump(world.state, "b")) | {"format": 99}
+    with pytest.raises(ValueError, match="format 99"):
+        saved.load(json.dumps(content).encode(), "b")
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(content: bytes) -> None:
+    with pytest.raises(ValueError, match="the state file"):
+        saved.load(content, "b")

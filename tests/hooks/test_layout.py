@@ -1,0 +1,111 @@
+"""The formats of layout.py against what the C compiler chose, and the engine's bits against the header."""
+
+import struct
+
+import pytest
+
+from gpud.engine import publish, reducer, service
+from gpud.hooks import layout, wire
+from gpud.hooks._pages import ffi, lib
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("gpud_page_header", layout.HEADER.size),
+        ("gpud_peer", layout.PEER.size),
+        ("gpud_control_device", layout.CONTROL_DEVICE_SIZE),
+        ("gpud_presence_device", layout.PRESENCE_DEVICE.size),
+        ("gpud_slot", layout.SLOT.size),
+        ("gpud_activity_device", layout.ACTIVITY_DEVICE_SIZE),
+    ],
+)
+def test_sizes(name: str, size: int) -> None:
+    assert ffi.sizeof(f"struct {name}") == size
+
+
+def test_whole_pages() -> None:
+    for name, size in (
+        ("control", layout.CONTROL_BYTES),
+        ("presence", layout.PRESENCE_BYTES),
+        ("activity", layout.ACTIVITY_BYTES),
+    ):
+        real = ffi.sizeof(f"struct gpud_{name}_page")
+        assert real <= size < real + 4096
+        assert size % 4096 == 0
+
+
+@pytest.mark.parametrize("slot", range(layout.MAX_DEVICES))
+def test_offsets_of_devices(slot: int) -> None:
+    for name, ours in (
+        ("control", layout.control_device_offset(slot)),
+        ("presence", layout.presence_device_offset(slot)),
+        ("activity", layout.activity_device_offset(slot)),
+    ):
+        assert ffi.offsetof(f"struct gpud_{name}_page", "device", slot) == ours
+    for thread in (0, 63):
+        theirs = ffi.offsetof("struct gpud_activity_page", "device", slot, "slots", thread)
+        assert theirs == layout.slot_offset(slot, thread)
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "fields"),
+    [
+        ("gpud_page_header", layout.HEADER, "magic version kind size client generation epoch_ns"),
+        (
+            "gpud_peer",
+            layout.PEER,
+            "rank unit generation present flags budget_base_ns budget_t0_ns budget_rate_ppm",
+        ),
+        (
+            "gpud_control_device",
+            layout.CONTROL_DEVICE_HEAD,
+            "gate wake rank unit peer_count others_active max_inflight pass_launches resume_after_ns max_pause_ns "
+            "max_inflight_ns memory_limit budget_base_ns budget_t0_ns budget_rate_ppm budget_burst_ns grant_epoch "
+            "grant_until_ns generation",
+        ),
+        ("gpud_presence_device", layout.PRESENCE_DEVICE, "active edges idle_since_ns inflight spent_ns"),
+        (
+            "gpud_activity_device",
+            layout.ACTIVITY_DEVICE_HEAD,
+            "used_bytes allocations launches_failed passed overheld last_finish_ns",
+        ),
+        (
+            "gpud_slot",
+            layout.SLOT,
+            "entered left blocks held held_ns thread holding hold_reason hold_peer hold_since_ns",
+        ),
+    ],
+)
+def test_fields(name: str, format: struct.Struct, fields: str) -> None:
+    """Numbers written by `struct` are read under their names in C."""
+    names = fields.split()
+    raw = format.pack(*range(1, len(names) + 1))
+    whole = ffi.new(f"struct {name} *")
+    ffi.memmove(whole, raw, len(raw))
+    assert [getattr(whole[0], field) for field in names] == list(range(1, len(names) + 1))
+
+
+def test_heads_of_pages() -> None:
+    control = ffi.new("struct gpud_control_page *")
+    ffi.memmove(ffi.cast("char *", control) + layout.HEADER.size, layout.CONTROL_HEAD.pack(1, 2, 3, 4), 64)
+    assert (control.lease_until_ns, control.failsafe_after_ns, control.failsafe, control.detach) == (1, 2, 3, 4)
+    activity = ffi.new("struct gpud_activity_page *")
+    ffi.memmove(ffi.cast("char *", activity) + layout.HEADER.size, layout.ACTIVITY_HEAD.pack(1, 2, 3), 64)
+    assert (activity.errors, activity.attaches, activity.keeper_wakes) == (1, 2, 3)
+
+
+def test_numbers_that_are_written_down_twice() -> None:
+    for name in ("MAX_DEVICES", "MAX_PEERS", "MAX_SLOTS", "HISTOGRAM_BUCKETS", "PAGE_MAGIC", "PAGE_VERSION"):
+        assert getattr(layout, name) == getattr(lib, f"GPUD_{name}")
+    for name in ("PAUSED", "PREEMPT", "WINDOW", "BUDGET", "GRANT", "RATE", "SAMPLE"):
+        assert getattr(publish, f"GATE_{name}") == getattr(lib, f"GPUD_GATE_{name}")
+    for module in (reducer, service):
+        for name in [name for name in vars(module) if name.startswith("REFUSED_")]:
+            assert getattr(module, name) == getattr(wire, name)
+    assert reducer.MAX_DEVICES == wire.MAX_DEVICES
+    assert (layout.CONTROL, layout.PRESENCE, layout.ACTIVITY) == (
+        lib.GPUD_PAGE_CONTROL,
+        lib.GPUD_PAGE_PRESENCE,
+        lib.GPUD_PAGE_ACTIVITY,
+    )
