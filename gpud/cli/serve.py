@@ -41,8 +41,8 @@ def command(
 ) -> int:
     """The daemon, in the foreground, until SIGTERM, Ctrl-C or gpud stop.
 
-    Policy: preempt-mix. Jobs with the label tier=online (or --class high) are high, all others low; low launches nothing
-    while high has work on the device.
+    Policy: preempt-mix. Jobs with the label tier=online (or --class high) are high, all others low; low launches
+    nothing while high has work on the device.
     """
     chosen = {"GPUD_SIM_DEVICES": sim_devices, "GPUD_SIM_TIME_SCALE": time_scale}
     given = {name: value for name, value in chosen.items() if value is not None}

@@ -108,6 +108,7 @@ def _execute(path: str, command: list[str], environment: dict[str, str]) -> None
 
 def _tell_by_signal(connection: socket.socket) -> None:
     """SIGIO when the daemon sends something or goes away."""
+    connection.setblocking(False)  # a signal may come without anything to read
     descriptor = connection.fileno()
     fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_ASYNC | os.O_NONBLOCK)

@@ -157,7 +157,7 @@ async def open_engine(
 ) -> AsyncIterator[Engine]:
     """Runs until left; leaving it changes neither pages nor file."""
     engine = Engine(state, pages, sessions, file, boot, now)
-    async with trio.open_nursery() as nursery, events:
+    async with events, trio.open_nursery() as nursery:
         engine.adopt()
         nursery.start_soon(engine.run, events)
         yield engine

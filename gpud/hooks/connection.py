@@ -4,6 +4,7 @@ Knows nothing of what the messages mean beyond `wire.ServerSession`.
 """
 
 import array
+import contextlib
 import os
 import socket
 from collections import deque
@@ -53,7 +54,7 @@ class Connection:
         self.scope.cancel()
 
     def close(self) -> None:
-        self.raw.close()
+        hang_up(self.raw)
         for _, descriptors in self._out:
             _close_all(descriptors)
         self._out.clear()
@@ -194,6 +195,16 @@ class Connection:
         self._burst += 1
         if self._burst > _BURST:
             await trio.sleep(_REST_S)
+
+
+def hang_up(raw: socket.socket) -> None:
+    """Closes so that the other end can still read what was said last: with packets of its own left unread here, it would get
+    ECONNRESET instead."""
+    with raw, contextlib.suppress(OSError):
+        raw.setblocking(False)
+        raw.shutdown(socket.SHUT_RD)  # whatever it sends from now on, it hears that nobody is there
+        while raw.recv(1):
+            pass
 
 
 def _receive(raw: socket.socket) -> tuple[bytes, tuple[int, ...], int]:

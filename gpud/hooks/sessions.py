@@ -14,7 +14,7 @@ from pathlib import Path
 import trio
 
 from gpud.hooks import identity, wire
-from gpud.hooks.connection import Connection
+from gpud.hooks.connection import Connection, hang_up
 from gpud.hooks.identity import IdentityError, Peer
 from gpud.hooks.pages import PageStore
 from gpud.model import events as ev
@@ -202,6 +202,8 @@ class Sessions:
             if connection.protocol.role == wire.ROLE_LAUNCHER:
                 return await self._launcher(connection, peer)
             return await self._hook(connection, peer, hello)
+        except trio.BrokenResourceError:
+            return "the daemon ends"
         except trio.TooSlowError:
             return self._bad(connection, wire.REFUSED_PROTOCOL, "it did not answer in time")
         except VersionError as error:
@@ -315,8 +317,9 @@ def _event(client: ClientId, message: wire.Message) -> ev.Event:
 
 
 def _say_no(raw: socket.socket, code: int, text: str) -> None:
-    with raw, contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):
         raw.send(wire.encode(wire.Refused(code, text)), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+    hang_up(raw)
 
 
 def listen(path: Path, kind: socket.SocketKind) -> socket.socket:

@@ -7,6 +7,8 @@ from typing import NoReturn
 from gpud.ptx.errors import PtxError
 from gpud.ptx.lexer import Token
 
+_MAX_DEPTH = 100
+
 
 class Cursor:
     """Reads tokens one after another; every `expect` raises PtxError with the line and the statement so far."""
@@ -16,6 +18,7 @@ class Cursor:
         self.file = file
         self.at = 0
         self.statement_at = 0
+        self.depth = 0
 
     @property
     def token(self) -> Token:
@@ -67,14 +70,22 @@ class Cursor:
         line = start.line or token.line
         raise PtxError(message, line=line, instruction=self._so_far(), file=self.file, remedy=remedy)
 
+    def enter(self) -> None:
+        """Counts a level of nesting in; `leave` counts it out. Refuses text that nests without end."""
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            self.fail(f"nested more than {_MAX_DEPTH} levels deep")
+
+    def leave(self) -> None:
+        self.depth -= 1
+
     def _so_far(self) -> str:
-        """The statement's text from its start to its semicolon, at most 12 tokens, close to how it was written."""
+        """The statement's text from its start to its semicolon, at most 12 tokens, as written but for white space."""
         text = ""
         for token in self.tokens[self.statement_at : self.statement_at + 12]:
             if token.kind == "end" or token.text in (";", "{", "}"):
                 break
-            glue = "" if not text or token.kind == "dot" or token.text in ",]:)" or text[-1] in "[(@!" else " "
-            text += glue + token.text
+            text += (" " if token.spaced and text else "") + token.text
         return text
 
 

@@ -9,11 +9,12 @@ from gpud.ptx.errors import PtxError
 
 
 class Token(NamedTuple):
-    """`kind` is name, dot (a `.word`), int, float, string, punct or end; `text` as written."""
+    """`kind` is name, dot (a `.word`), int, float, string, punct or end; `text` as written; `spaced` after white space."""
 
     kind: str
     text: str
     line: int
+    spaced: bool = False
 
 
 _TOKEN = re.compile(
@@ -22,11 +23,11 @@ _TOKEN = re.compile(
   | (?P<newline>\n)
   | (?P<comment>//[^\n]*|/\*.*?\*/|\.(?:loc|file)\b[^\n]*)
   | (?P<name>[A-Za-z][\w$]*|[_$%][\w$]+|_)
-  | (?P<dot>\.[A-Za-z_]\w*(?:::\w+)*)
+  | (?P<dot>\.\d*[A-Za-z_]\w*(?:::\w+)*)
   | (?P<float>0[fF][0-9a-fA-F]{8}\b|0[dD][0-9a-fA-F]{16}\b|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)
   | (?P<int>0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?)
   | (?P<string>"[^"\n]*")
-  | (?P<punct>[{}()\[\]<>;:,=+\-*/%&|^~!@?])
+  | (?P<punct>[{}()\[\]<>;:,=+\-*%&|^~!@?]|/(?!\*))
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -42,6 +43,7 @@ def tokens(text: str, *, file: str = "<ptx>") -> list[Token]:
     at = 0
     match = _TOKEN.match
     append = found.append
+    spaced = False
     size = len(text)
     while at < size:
         piece = match(text, at)
@@ -50,13 +52,16 @@ def tokens(text: str, *, file: str = "<ptx>") -> list[Token]:
         kind = piece.lastgroup
         at = piece.end()
         if kind == "space":
-            continue
-        if kind == "newline":
+            spaced = True
+        elif kind == "newline":
             line += 1
+            spaced = True
         elif kind == "comment":
             line += piece.group().count("\n")
+            spaced = True
         else:
-            append(Token(kind or "", piece.group(), line))
+            append(Token(kind or "", piece.group(), line, spaced))
+            spaced = False
     append(Token("end", "", line))
     return found
 

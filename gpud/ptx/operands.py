@@ -93,26 +93,27 @@ def _address(cursor: Cursor) -> ast.Address:
 
 
 def _vector(cursor: Cursor) -> ast.Vector:
+    return ast.Vector(_list(cursor, operand))
+
+
+def _list(cursor: Cursor, item: Callable[[Cursor], ast.Operand]) -> tuple[ast.Operand, ...]:
+    """`{ item, ... }`"""
     cursor.expect("{")
+    cursor.enter()
     items: list[ast.Operand] = []
     while not cursor.accept("}"):
-        items.append(operand(cursor))
+        items.append(item(cursor))
         if not cursor.accept(","):
             cursor.expect("}")
             break
-    return ast.Vector(tuple(items))
+    cursor.leave()
+    return tuple(items)
 
 
 def initialiser(cursor: Cursor) -> ast.Operand:
     """`5`, `{1, 2}`, `{{1, 2}, {3}}`, `name`, `name+8`, `generic(name)+8`"""
-    if cursor.accept("{"):
-        items: list[ast.Operand] = []
-        while not cursor.accept("}"):
-            items.append(initialiser(cursor))
-            if not cursor.accept(","):
-                cursor.expect("}")
-                break
-        return ast.Vector(tuple(items))
+    if cursor.token.text == "{":
+        return ast.Vector(_list(cursor, initialiser))
     if cursor.token.kind != "name":
         return constant(cursor)
     if cursor.token.text == "generic" and cursor.peek().text == "(":
@@ -185,6 +186,13 @@ def _expression(cursor: Cursor, level: int) -> int:
 
 
 def _unary(cursor: Cursor) -> int:
+    cursor.enter()
+    value = _value(cursor)
+    cursor.leave()
+    return value
+
+
+def _value(cursor: Cursor) -> int:
     token = cursor.token
     if token.kind == "int":
         return integer(cursor.next().text)

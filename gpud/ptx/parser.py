@@ -145,6 +145,7 @@ def _directives(cursor: Cursor) -> list[ast.Directive]:
 
 def _block(cursor: Cursor) -> ast.Block:
     line = cursor.expect("{").line
+    cursor.enter()
     body: list[ast.Statement] = []
     while cursor.token.text != "}":
         if cursor.token.kind == "end":
@@ -153,6 +154,7 @@ def _block(cursor: Cursor) -> ast.Block:
         cursor.begin()
         _statement(cursor, body)
     cursor.next()
+    cursor.leave()
     return ast.Block(tuple(body), line)
 
 

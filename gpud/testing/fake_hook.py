@@ -10,6 +10,7 @@ As a program it is a process of its own, told what to do by lines of JSON on std
 """
 
 import array
+import contextlib
 import json
 import mmap
 import os
@@ -87,10 +88,10 @@ class FakeHook:
             assert self.welcome is not None
             assert self.page_fds is not None
             self.session = wire.ClientSession(wire.ROLE_HOOK, self.welcome.client, self.welcome.generation)
-            self.send(self.session.hello(), self.page_fds)
+            self._answer(self.session.hello(), self.page_fds)
         else:
             self.session = wire.ClientSession(wire.ROLE_HOOK)
-            self.send(self.session.hello())
+            self._answer(self.session.hello())
         self.welcome, before = None, self.welcome
         self.pump_until(lambda: self.welcome is not None)
         if self.welcome is None:
@@ -140,7 +141,7 @@ class FakeHook:
         message, answer = self.session.receive(packet, len(descriptors))
         self._take(message, list(descriptors))
         if answer is not None:
-            self.send(answer)
+            self._answer(answer)
         return True
 
     def gate(self, slot: int) -> Gate:
@@ -189,8 +190,7 @@ class FakeHook:
     def set_slot(self, slot: int, thread: int = 0, **fields: int) -> None:
         """Writes fields of one thread's slot in the activity page: entered, left, blocks, held, held_ns, thread, holding, …"""
         assert self.activity is not None
-        names = ("entered", "left", "blocks", "held", "held_ns", "thread")
-        names += ("holding", "hold_reason", "hold_peer", "hold_since_ns")
+        names = "entered left blocks held held_ns thread holding hold_reason hold_peer hold_since_ns".split()
         offset = layout.slot_offset(slot, thread)
         values = dict(zip(names, layout.SLOT.unpack_from(self.activity, offset), strict=True)) | fields
         layout.SLOT.pack_into(self.activity, offset, *(values[name] for name in names))
@@ -216,6 +216,10 @@ class FakeHook:
         for fd in self.page_fds or ():
             os.close(fd)
         self.page_fds = None
+
+    def _answer(self, packet: bytes, descriptors: Sequence[int] = ()) -> None:
+        with contextlib.suppress(ConnectionError):  # closed meanwhile: why is in what is still to be read
+            self.send(packet, descriptors)
 
     def _take(self, message: wire.Message, descriptors: list[int]) -> None:
         match message:
@@ -252,7 +256,7 @@ class FakeHook:
         for present in [present for present in self.peers if present not in named]:
             self.peers.pop(present)[1].close()
         if self.answer_peers:
-            self.send(wire.encode(wire.PeersMapped(message.serial, len(self.peers))))
+            self._answer(wire.encode(wire.PeersMapped(message.serial, len(self.peers))))
 
 
 def launch(path: Path, asked: Sequence[tuple[str, str]], timeout: float = TIMEOUT_S) -> tuple[socket.socket, wire.Job]:
@@ -262,7 +266,8 @@ def launch(path: Path, asked: Sequence[tuple[str, str]], timeout: float = TIMEOU
         connection.settimeout(timeout)
         connection.connect(str(path))
         session = wire.ClientSession(wire.ROLE_LAUNCHER)
-        connection.send(session.hello())
+        with contextlib.suppress(ConnectionError):
+            connection.send(session.hello())
         while True:
             packet = connection.recv(wire.MAX_BYTES)
             if not packet:

@@ -75,7 +75,13 @@ struct node {
     struct log *log;
 };
 
-/* device_main.c */
+/* node.c */
+/* Binds the node's address: whoever succeeds is the device process. 0, 1 (another one is), or a negative errno. */
+int node_claim(struct node *node);
+/* Devices, log, listening. 0, or −1 and a sentence. */
+int node_open(struct node *node, int signal_fd, char *error, size_t error_size);
+void node_serve(struct node *node);                                     /* until the last client has left, or a signal */
+void node_close(struct node *node);
 uint64_t device_clock(void);                                            /* CLOCK_MONOTONIC, ns */
 uint64_t device_model(const struct node *node, uint64_t clock_ns);
 uint64_t device_wall(const struct node *node, uint64_t model_ns);

@@ -20,6 +20,7 @@
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sim_link *the_link;
+static struct sim_link *inherited;      /* dead links of the parents of this process */
 
 bool link_alive(struct sim_link *link)
 {
@@ -77,21 +78,25 @@ static void forked_child(void)
         return;
     atomic_store(&the_link->dead, true);
     release(the_link);
+    the_link->older = inherited;
+    inherited = the_link;
     the_link = NULL;
 }
 
 /* The hello and its answer: descriptors into `fds`. How many, or a negative errno and a sentence. */
 static int greet(int socket, const struct sim_hello *hello, int fds[FDS], char *error, size_t error_size)
 {
-    struct sim_request request = { .magic = SIM_PROTO_MAGIC, .type = SIM_HELLO, .text_bytes = sizeof *hello };
-    struct sim_reply reply;
-    memcpy(request.text, hello, sizeof *hello);
+    struct sim_request_head request = { .magic = SIM_PROTO_MAGIC, .type = SIM_HELLO, .text_bytes = sizeof *hello };
+    struct sim_reply_head reply;
+    char text[512];
     union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int) * FDS)]; } control;
-    struct iovec part = { .iov_base = &reply, .iov_len = sizeof reply };
-    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+    struct iovec out[2] = { { &request, sizeof request }, { (void *)(uintptr_t)hello, sizeof *hello } };
+    struct iovec in[2] = { { &reply, sizeof reply }, { text, sizeof text } };
+    struct msghdr sent = { .msg_iov = out, .msg_iovlen = 2 };
+    struct msghdr message = { .msg_iov = in, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control };
     struct timeval patience = { .tv_sec = 10 }, none = { .tv_sec = 0 };
     setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    ssize_t n = send(socket, &request, SIM_REQUEST_HEAD + sizeof *hello, MSG_NOSIGNAL);
+    ssize_t n = sendmsg(socket, &sent, MSG_NOSIGNAL);
     do
         n = n < 0 ? n : recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
@@ -112,7 +117,7 @@ static int greet(int socket, const struct sim_hello *hello, int fds[FDS], char *
         for (int i = 0; i < count; i++)
             close(fds[i]);
         if (reply.result)
-            snprintf(error, error_size, "%.*s", (int)(reply.text_bytes < SIM_TEXT ? reply.text_bytes : 0), reply.text);
+            snprintf(error, error_size, "%.*s", (int)(n - (ssize_t)SIM_REPLY_HEAD), text);
         else
             snprintf(error, error_size, "this process has no file descriptors left for the simulated device (ulimit -n)");
         return reply.result ? reply.result : -EMFILE;
@@ -223,188 +228,4 @@ void sim_link_close(struct sim_link *link)
             free(name);
         }
     free(link);
-}
-
-/* One request and its reply; ask_lock held. The reply's result, or −EPIPE. */
-static int ask_locked(struct sim_link *link, struct sim_request *request, struct sim_reply *reply)
-{
-    request->magic = SIM_PROTO_MAGIC;
-    if (atomic_load(&link->dead))
-        return -EPIPE;
-    ssize_t n;
-    do
-        n = send(link->socket, request, SIM_REQUEST_HEAD + request->text_bytes, MSG_NOSIGNAL);
-    while (n < 0 && (errno == EINTR || errno == EAGAIN));
-    do
-        n = n < 0 ? n : recv(link->socket, reply, sizeof *reply, 0);
-    while (n < 0 && errno == EINTR);
-    if (n < (ssize_t)SIM_REPLY_HEAD) {
-        atomic_store(&link->dead, true);
-        return -EPIPE;
-    }
-    return reply->result;
-}
-
-static int ask(struct sim_link *link, struct sim_request *request, struct sim_reply *reply)
-{
-    pthread_mutex_lock(&link->ask_lock);
-    int result = ask_locked(link, request, reply);
-    pthread_mutex_unlock(&link->ask_lock);
-    return result;
-}
-
-/* Requests and replies without text, which are most, need no room for it. */
-#define SHORT(kind, ...) struct sim_request request; \
-    struct sim_reply reply; \
-    memcpy(&request, &(struct { uint32_t magic, type, device, id; int64_t a, b; uint32_t text_bytes, reserved; }) \
-           { .type = kind, __VA_ARGS__ }, SIM_REQUEST_HEAD)
-
-uint32_t sim_device_count(const struct sim_link *link)
-{
-    return link->node ? link->node->device_count : 0;
-}
-
-const struct sim_device_info *sim_device(const struct sim_link *link, uint32_t device)
-{
-    return link->node && device < link->node->device_count ? &link->node->devices[device] : NULL;
-}
-
-uint64_t sim_model_now(const struct sim_link *link, uint32_t device)
-{
-    struct timespec now;
-    (void)device;                       /* all devices of a node have one clock */
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return link->node ? sim_model_of(link->node, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) : 0;
-}
-
-int sim_memory_fd(const struct sim_link *link, uint32_t device)
-{
-    return device < SIM_MAX_DEVICES && link->memory_fd[device] >= 0 ? link->memory_fd[device] : -ENODEV;
-}
-
-int sim_memory_alloc(struct sim_link *link, uint32_t device, uint64_t bytes, uint64_t align, uint64_t *offset)
-{
-    SHORT(SIM_ALLOC, .device = device, .a = (int64_t)bytes, .b = (int64_t)align);
-    int result = ask(link, &request, &reply);
-    if (!result)
-        *offset = (uint64_t)reply.a;
-    return result;
-}
-
-int sim_memory_free(struct sim_link *link, uint32_t device, uint64_t offset)
-{
-    SHORT(SIM_FREE, .device = device, .a = (int64_t)offset);
-    return ask(link, &request, &reply);
-}
-
-int sim_memory_info(struct sim_link *link, uint32_t device, uint64_t *free_bytes, uint64_t *total_bytes)
-{
-    SHORT(SIM_INFO, .device = device);
-    int result = ask(link, &request, &reply);
-    if (!result) {
-        *free_bytes = (uint64_t)reply.a;
-        *total_bytes = (uint64_t)reply.b;
-    }
-    return result;
-}
-
-int sim_context_create(struct sim_link *link, uint32_t device, uint32_t *context)
-{
-    SHORT(SIM_CONTEXT_NEW, .device = device);
-    int result = ask(link, &request, &reply);
-    if (!result)
-        *context = reply.id;
-    return result;
-}
-
-int sim_context_destroy(struct sim_link *link, uint32_t context)
-{
-    SHORT(SIM_CONTEXT_END, .id = context);
-    return ask(link, &request, &reply);
-}
-
-int sim_queue_create(struct sim_link *link, uint32_t context, int priority, uint32_t *queue)
-{
-    SHORT(SIM_QUEUE_NEW, .id = context, .a = priority);
-    int result = ask(link, &request, &reply);
-    if (!result) {
-        pthread_mutex_lock(&link->ring_lock);
-        link->last[reply.id % SIM_MAX_QUEUES] = 0;
-        pthread_mutex_unlock(&link->ring_lock);
-        *queue = reply.id;
-    }
-    return result;
-}
-
-int sim_queue_destroy(struct sim_link *link, uint32_t queue)
-{
-    SHORT(SIM_QUEUE_END, .id = queue);
-    return ask(link, &request, &reply);
-}
-
-int sim_event_create(struct sim_link *link, uint32_t device, uint32_t *event)
-{
-    SHORT(SIM_EVENT_NEW, .device = device);
-    int result = ask(link, &request, &reply);
-    if (!result)
-        *event = reply.id;
-    return result;
-}
-
-int sim_event_destroy(struct sim_link *link, uint32_t event)
-{
-    SHORT(SIM_EVENT_END, .id = event);
-    return ask(link, &request, &reply);
-}
-
-uint32_t sim_name(struct sim_link *link, const char *kernel_name)
-{
-    uint32_t hash = 2166136261u;
-    size_t n = 0;
-    for (; kernel_name[n] && n < SIM_TEXT - 1; n++)
-        hash = (hash ^ (unsigned char)kernel_name[n]) * 16777619u;
-    uint32_t id = 0;
-    pthread_mutex_lock(&link->ask_lock);
-    struct link_name **head = &link->names[hash % LINK_NAMES];
-    for (struct link_name *name = *head; name && !id; name = name->next)
-        if (!strncmp(name->text, kernel_name, n) && !name->text[n])
-            id = name->id;
-    struct link_name *name = id ? NULL : malloc(sizeof *name + n + 1);
-    if (name) {
-        SHORT(SIM_NAME_NEW, .text_bytes = (uint32_t)n);
-        memcpy(request.text, kernel_name, n);
-        if (!ask_locked(link, &request, &reply)) {
-            id = name->id = reply.id;
-            memcpy(name->text, kernel_name, n);
-            name->text[n] = 0;
-            name->next = *head;
-            *head = name;
-        } else
-            free(name);
-    }
-    pthread_mutex_unlock(&link->ask_lock);
-    return id;
-}
-
-int sim_processes(struct sim_link *link, uint32_t device, struct sim_process *list, uint32_t room, uint32_t *count)
-{
-    SHORT(SIM_PROCESSES, .device = device);
-    int result = ask(link, &request, &reply);
-    if (!result) {
-        uint32_t got = reply.text_bytes / (uint32_t)sizeof *list;
-        memcpy(list, reply.text, sizeof *list * (got < room ? got : room));
-        *count = got;
-    }
-    return result;
-}
-
-int sim_utilisation(struct sim_link *link, uint32_t device, uint32_t *gpu_percent, uint32_t *memory_percent)
-{
-    SHORT(SIM_UTILISATION, .device = device);
-    int result = ask(link, &request, &reply);
-    if (!result) {
-        *gpu_percent = (uint32_t)reply.a;
-        *memory_percent = (uint32_t)reply.b;
-    }
-    return result;
 }

@@ -168,8 +168,8 @@ static int read_environment(struct sim_hello *hello, const char **node, char *er
     }
     if (scale && *scale) {
         hello->time_scale = strtod(scale, &end);
-        if (*end || !(hello->time_scale >= 0.01 && hello->time_scale <= 1000)) {
-            snprintf(error, error_size, "GPUD_SIM_TIME_SCALE=%.80s: must be a number from 0.01 to 1000", scale);
+        if (*end || !(hello->time_scale >= 0.001 && hello->time_scale <= 1000)) {
+            snprintf(error, error_size, "GPUD_SIM_TIME_SCALE=%.80s: must be a number from 0.001 to 1000", scale);
             return -EINVAL;
         }
     }

@@ -20,6 +20,7 @@ struct sim_link {
     const struct sim_node_page *node;
     const struct sim_done_page *done;
     struct sim_client_page *page;
+    struct sim_link *older;             /* forked child: the link of the parent's parent */
     _Atomic bool dead;                  /* the device process is gone, or this is a forked child's copy */
     pthread_mutex_t ask_lock;           /* one request at a time; names */
     struct link_name *names[LINK_NAMES];

@@ -115,7 +115,7 @@ void log_header(struct node *node)
 
 static void put_pieces(struct log *log, const struct sched_report *r)
 {
-    if (r->piece_count < 2 || !r->pieces)
+    if (!r->pieces)                     /* in one piece, from start to end */
         return;
     put(log, ",\"pieces\":[");
     for (uint32_t i = 0; i < r->piece_count && i < SCHED_PIECES; i++)

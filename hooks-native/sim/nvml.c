@@ -18,10 +18,13 @@ static unsigned initialised;
 static struct sim_link *the_link;
 static struct nvml_device handles[SIM_MAX_DEVICES] = { { 0 }, { 1 }, { 2 }, { 3 }, { 4 }, { 5 }, { 6 }, { 7 } };
 
-#define DECLARE(name, ...) NVML_API int name(__VA_ARGS__); \
-    NVML_API int name(__VA_ARGS__)
 /* Two names of one function. */
 #define ALSO(other, name, ...) NVML_API int other(__VA_ARGS__) __attribute__((alias(#name)))
+
+bool nvml_ready(void)
+{
+    return the_link != NULL;
+}
 
 static int result_of(int error)
 {
@@ -107,23 +110,6 @@ DECLARE(nvmlSystemGetCudaDriverVersion_v2, int *version)
     return NVML_SUCCESS;
 }
 ALSO(nvmlSystemGetCudaDriverVersion, nvmlSystemGetCudaDriverVersion_v2, int *version);
-
-DECLARE(nvmlSystemGetProcessName, unsigned pid, char *name, unsigned length)
-{
-    char path[64], text[256];
-    if (!the_link || !name || !length)
-        return the_link ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_UNINITIALIZED;
-    snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
-    FILE *file = fopen(path, "re");
-    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[n] = 0;
-    if (!n)
-        return NVML_ERROR_NOT_FOUND;
-    snprintf(name, length, "%s", text);
-    return NVML_SUCCESS;
-}
 
 DECLARE(nvmlDeviceGetCount_v2, unsigned *count)
 {

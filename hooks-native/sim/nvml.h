@@ -2,6 +2,7 @@
 #ifndef GPUD_SIM_NVML_H
 #define GPUD_SIM_NVML_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define NVML_SUCCESS 0
@@ -27,5 +28,10 @@ struct nvml_pci {
 };
 
 #define NVML_API __attribute__((visibility("default")))
+/* Begins the definition of a function of the API. */
+#define DECLARE(name, ...) NVML_API int name(__VA_ARGS__); \
+    NVML_API int name(__VA_ARGS__)
+
+bool nvml_ready(void);                  /* between nvmlInit and nvmlShutdown */
 
 #endif

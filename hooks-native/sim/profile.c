@@ -140,12 +140,13 @@ static void locate(const char *directory, const char *name, char path[PATH_MAX])
 int profile_read(struct profile *profile, const char *directory, const char *name, char *error, size_t error_size)
 {
     _Static_assert(KEYS <= 64, "a bit for each key");
-    char path[PATH_MAX], above[PATH_MAX];
+    char path[PATH_MAX], above[PATH_MAX], first[PATH_MAX];
     struct reading r = { .profile = profile, .path = path, .error = error, .error_size = error_size };
     memset(profile, 0, sizeof *profile);
     profile->devices = 1;
     profile->info.time_scale = 1;
     locate(directory, name, path);
+    strcpy(first, path);
     const char *slash = strrchr(path, '/');
     snprintf(profile->name, SIM_NAME, "%.*s", SIM_NAME - 1, slash ? slash + 1 : path);
     char *dot = strrchr(profile->name, '.');
@@ -178,12 +179,12 @@ int profile_read(struct profile *profile, const char *directory, const char *nam
     }
     for (size_t i = 0; i < KEYS; i++)
         if (!(r.seen >> i & 1) && strcmp(keys[i].key, "time_scale") && strcmp(keys[i].key, "devices")) {
-            snprintf(error, error_size, "%s: %s.%s is missing (%s, %g to %g), and the profile has no base that gives it", path,
+            snprintf(error, error_size, "%s: %s.%s is missing (%s, %g to %g), and the profile has no base that gives it", first,
                      keys[i].table, keys[i].key, keys[i].meaning, keys[i].least, keys[i].most);
             return -1;
         }
     if (profile->info.reserved_bytes >= profile->info.total_bytes) {
-        snprintf(error, error_size, "%s: device.reserved_mib leaves nothing of device.memory_gib", path);
+        snprintf(error, error_size, "%s: device.reserved_mib leaves nothing of device.memory_gib", first);
         return -1;
     }
     if (!profile->info.name[0])

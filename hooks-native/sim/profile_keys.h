@@ -16,7 +16,7 @@ KEY(device, compute_major, info.compute_major, uint32_t, 1, 5, 99, "compute capa
 KEY(device, compute_minor, info.compute_minor, uint32_t, 1, 0, 9, "compute capability, minor")
 KEY(device, driver_version, info.driver_version, uint32_t, 1, 11000, 99990, "CUDA version the driver reports, 13000 for 13.0")
 KEY(device, devices, devices, uint32_t, 1, 1, SIM_MAX_DEVICES, "how many of them the node has")
-KEY(timing, time_scale, info.time_scale, double, 1, 0.01, 1000, "wall time = model time x this")
+KEY(timing, time_scale, info.time_scale, double, 1, 0.001, 1000, "wall time = model time x this")
 KEY(timing, slice_ms, timing.slice_ns, uint64_t, 1e6, 0.01, 10000, "time slice of a context, ms")
 KEY(timing, switch_ms, timing.switch_ns, uint64_t, 1e6, 0, 10000, "switch from one context to another, ms")
 KEY(timing, launch_us, timing.launch_ns, uint64_t, 1e3, 0, 1e6, "from a launch to its start on an idle device, us")

@@ -2,12 +2,13 @@
 #ifndef GPUD_SIM_PROTO_H
 #define GPUD_SIM_PROTO_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define SIM_PROTO_MAGIC 0x53445047u     /* "GPDS" */
 #define SIM_PROTO_VERSION 1u
 #define SIM_TEXT 12288u                 /* the most text or data a packet carries */
-#define SIM_NODE_NAME 64u
+#define SIM_NODE_NAME 65u               /* with its zero byte */
 #define SIM_DEFAULT_PROFILE "a100-40gb"
 
 enum sim_request_type {
@@ -37,27 +38,26 @@ struct sim_hello {
     char log[4096];
 };
 
-struct sim_request {
-    uint32_t magic;
-    uint32_t type;
-    uint32_t device;
-    uint32_t id;
-    int64_t a, b;
-    uint32_t text_bytes;
-    uint32_t reserved;
-    char text[SIM_TEXT];
-};
+#define SIM_REQUEST_FIELDS \
+    uint32_t magic, type; \
+    uint32_t device, id; \
+    int64_t a, b; \
+    uint32_t text_bytes, reserved;
+/* `result`: 0 or a negative errno; with HELLO, text says why. */
+#define SIM_REPLY_FIELDS \
+    int32_t result; \
+    uint32_t id; \
+    int64_t a, b; \
+    uint32_t text_bytes, reserved;
 
-struct sim_reply {
-    int32_t result;                     /* 0 or a negative errno; with HELLO, text says why */
-    uint32_t id;
-    int64_t a, b;
-    uint32_t text_bytes;
-    uint32_t reserved;
-    char text[SIM_TEXT];
-};
+struct sim_request_head { SIM_REQUEST_FIELDS };
+struct sim_reply_head { SIM_REPLY_FIELDS };
+struct sim_request { SIM_REQUEST_FIELDS char text[SIM_TEXT]; };
+struct sim_reply { SIM_REPLY_FIELDS char text[SIM_TEXT]; };
 
-#define SIM_REQUEST_HEAD offsetof(struct sim_request, text)
-#define SIM_REPLY_HEAD offsetof(struct sim_reply, text)
+#define SIM_REQUEST_HEAD sizeof(struct sim_request_head)
+#define SIM_REPLY_HEAD sizeof(struct sim_reply_head)
+_Static_assert(SIM_REQUEST_HEAD == offsetof(struct sim_request, text), "the text follows the head");
+_Static_assert(SIM_REPLY_HEAD == offsetof(struct sim_reply, text), "the text follows the head");
 
 #endif

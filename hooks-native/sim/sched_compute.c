@@ -8,44 +8,6 @@
 
 #include <stdlib.h>
 
-/* How many blocks of this kernel fit on one SM; at least 1. */
-static uint64_t blocks_per_sm(const struct sched_profile *p, const struct sched_work *w)
-{
-    uint64_t fit = p->blocks_per_sm;
-    uint64_t threads = (w->threads_per_block + 31ull) / 32 * 32;
-    if (threads && p->threads_per_sm / threads < fit)
-        fit = p->threads_per_sm / threads;
-    if (w->shared_bytes && p->shared_per_sm / w->shared_bytes < fit)
-        fit = p->shared_per_sm / w->shared_bytes;
-    return fit ? fit : 1;
-}
-
-/* The size of the work: SMs it can fill, SM × ns in all and in one wave. */
-static void measure(struct sched_command *c)
-{
-    const struct sched_profile *p = &c->queue->context->device->profile;
-    uint64_t duration, waves = 1;
-    c->need = p->sm_count;
-    if (c->work.kind == SIM_KERNEL) {
-        uint64_t fit = blocks_per_sm(p, &c->work), blocks = c->work.blocks ? c->work.blocks : 1;
-        uint64_t sms = blocks / fit + (blocks % fit != 0);
-        c->need = sms < p->sm_count ? (uint32_t)sms : p->sm_count;
-        waves = blocks / (fit * p->sm_count) + (blocks % (fit * p->sm_count) != 0);
-        duration = c->work.duration_ns;
-        if (!duration)
-            duration = waves > SCHED_NEVER / 1024 / p->block_ns ? SCHED_NEVER / 1024 : waves * p->block_ns;
-    } else {
-        uint64_t bytes = c->work.kind == SIM_COPY_D2D ? c->work.bytes * 2 : c->work.bytes;
-        duration = p->copy_latency_ns + bytes / p->memory_bytes_per_us * 1000
-                   + bytes % p->memory_bytes_per_us * 1000 / p->memory_bytes_per_us;
-    }
-    if (duration > SCHED_NEVER / 4096)
-        duration = SCHED_NEVER / 4096;
-    duration = duration ? duration : 1;
-    c->total = c->left = duration * c->need;
-    c->wave = (duration / waves ? duration / waves : 1) * c->need;
-}
-
 static bool has_work(const struct sched_context *context)
 {
     return context->startable || context->running;
@@ -100,7 +62,7 @@ static void leave_ready(struct sched_device *d, struct sched_context *context)
 void sched_compute_add(struct sched_command *c)
 {
     struct sched_context *context = c->queue->context;
-    measure(c);
+    sched_size(c);
     insert_startable(context, c);
     if (context != context->device->holder)
         make_ready(context->device, context);
@@ -110,12 +72,14 @@ void sched_compute_add(struct sched_command *c)
 static void end_piece(struct sched_command *c, bool last)
 {
     uint64_t now = c->queue->context->device->schedule->now;
-    if (c->piece_start == SCHED_NEVER)
+    if (c->piece_start >= now) {        /* not on the device, or the switch to its context is still under way */
+        c->piece_start = SCHED_NEVER;
         return;
+    }
     if (!c->pieces && !last)
         c->pieces = calloc(SCHED_PIECES, sizeof *c->pieces);
     if (c->pieces && c->piece_count < SCHED_PIECES)
-        c->pieces[c->piece_count] = (struct sched_piece){ c->piece_start < now ? c->piece_start : now, now };
+        c->pieces[c->piece_count] = (struct sched_piece){ c->piece_start, now };
     c->piece_count++;
     c->piece_start = SCHED_NEVER;
 }
@@ -251,7 +215,8 @@ static void take(struct sched_device *d)
     uint64_t now = d->schedule->now;
     leave_ready(d, context);
     d->holder = context;
-    d->usable_from = now;
+    if (d->usable_from < now || d->last != context->number)
+        d->usable_from = now;           /* else the switch to it is still under way: its work had gone and came again */
     if (d->last && d->last != context->number) {
         d->usable_from += d->profile.switch_ns;
         d->counters.switches++;
@@ -284,8 +249,8 @@ void sched_compute_forget(struct sched_context *context)
     leave_ready(context->device, context);
     if (context->device->holder == context)
         context->device->holder = NULL;
-    if (context->device->last == context->number)
-        context->device->last = 0;      /* nothing of it is left to be saved */
+    if (context->device->last == context->number)   /* 0: nothing is left to save; a switch broken off is made again */
+        context->device->last = context->device->schedule->now < context->device->usable_from ? UINT32_MAX : 0;
 }
 
 uint64_t sched_compute_next(const struct sched_device *d)

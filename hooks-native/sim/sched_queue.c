@@ -59,17 +59,6 @@ static void record_remove(struct schedule *s, struct sched_command *c)
     }
 }
 
-void sched_event_unref(struct schedule *s, struct sched_event *event)
-{
-    (void)s;
-    if (--event->references)
-        return;
-    *event->link = event->next;
-    if (event->next)
-        event->next->link = event->link;
-    free(event);
-}
-
 /* Takes the head, which has ended, off its queue and tells so. */
 static void pop(struct schedule *s, struct sched_command *c)
 {

@@ -1,4 +1,4 @@
-/* sched_state.h: inside of the schedule, shared by schedule.c, sched_queue.c, sched_compute.c and sched_copy.c. */
+/* sched_state.h: inside of the schedule, shared by schedule.c, sched_queue.c, sched_size.c, sched_compute.c, sched_copy.c. */
 #ifndef GPUD_SIM_SCHED_STATE_H
 #define GPUD_SIM_SCHED_STATE_H
 
@@ -113,6 +113,9 @@ void sched_due(struct schedule *s, struct sched_command *c);
 void sched_unhold(struct schedule *s, struct sched_command *c);
 void sched_queue_drop(struct schedule *s, struct sched_queue *queue);   /* all its commands, wherever they are */
 void sched_event_unref(struct schedule *s, struct sched_event *event);
+
+/* sched_size.c: need, total, left and wave of a command */
+void sched_size(struct sched_command *c);
 
 /* sched_compute.c: kernels and the device's time slices */
 void sched_compute_add(struct sched_command *c);                        /* a kernel that may start now */

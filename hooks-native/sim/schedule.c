@@ -119,6 +119,17 @@ void sched_event_close(struct schedule *s, struct sched_event *event)
     sched_event_unref(s, event);
 }
 
+void sched_event_unref(struct schedule *s, struct sched_event *event)
+{
+    (void)s;
+    if (--event->references)
+        return;
+    *event->link = event->next;
+    if (event->next)
+        event->next->link = event->link;
+    free(event);
+}
+
 /* Everything that is due at exactly `now` (or became possible by it), on all devices. */
 void sched_step(struct schedule *s, uint64_t now)
 {

@@ -14,7 +14,7 @@
 #include "proto.h"
 #include "ring.h"
 
-/* 1 to 63 letters, digits, dots, dashes, underscores. */
+/* 1 to 64 letters, digits, dots, dashes, underscores. */
 static inline bool sim_node_name_ok(const char *name)
 {
     size_t n = 0;

@@ -93,6 +93,6 @@ void gpud_config_read(struct gpud_config *config)
                  "107: this program runs without gpud; set GPUD_RUNTIME_DIR to a shorter directory", directory, length);
         return;
     }
-    snprintf(config->socket.sun_path, sizeof config->socket.sun_path, "%.96s/hook.sock", directory);
+    snprintf(config->socket.sun_path, sizeof config->socket.sun_path, "%.97s/hook.sock", directory);
     config->usable = true;
 }

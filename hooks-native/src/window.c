@@ -11,6 +11,7 @@
 #define AIM_EARLY_NS (80 * GPUD_MICROSECOND)    /* asking begins this long before the expected end */
 #define ASK_ON_NS (150 * GPUD_MICROSECOND)      /* … and goes on without sleeping for this long after it */
 #define EARLY_STEP_NS (20 * GPUD_MICROSECOND)
+#define PRECISE_NS (100 * GPUD_MICROSECOND)     /* an end is known if seen unfinished this shortly before */
 #define LONGEST_NAP_NS GPUD_MILLISECOND
 #define SHORTEST_NAP_NS (20 * GPUD_MICROSECOND)
 
@@ -25,7 +26,7 @@ static struct window {
     uint32_t count;         /* ring[0 … count) are in flight, oldest first */
     uint32_t reserved;      /* let through, not launched yet */
     uint32_t early;         /* finished before the first question, times in a row */
-    uint32_t asked;         /* questions about the oldest launch */
+    uint64_t unfinished_ns; /* when the oldest launch was last seen unfinished; 0: not yet asked */
     uint64_t expected_ns;   /* how long a launch takes; 0: not known */
     uint64_t finished_ns;   /* when a launch was last seen finished */
     struct pending ring[RING];
@@ -50,24 +51,26 @@ static uint64_t began(const struct window *window)
     return launched > window->finished_ns ? launched : window->finished_ns;
 }
 
-/* Learns from the oldest launch, seen finished at `now`. What was finished at the first question only bounds how long it took:
- * that shortens the expectation, faster if it repeats (an end expected too late leaves the device idle, one expected too early
- * costs some questions), and says nothing where the program came late. */
+/* Learns from the oldest launch, seen finished at `now`. Between two questions close to each other its end is known. Else all
+ * that is known is that it took no longer: that shortens the expectation, faster if it repeats, for an end expected too late
+ * leaves the device idle, and one expected too early only costs questions. Where the program itself came late, nothing is. */
 static void learn(struct window *window, uint64_t now)
 {
-    uint64_t took = now - began(window);
+    uint64_t start = began(window), took = now - start;
+    uint64_t before = window->unfinished_ns > start ? window->unfinished_ns - start : 0;
 
     if (window->expected_ns == 0) {
         window->expected_ns = took;
-    } else if (window->asked > 1) {
+    } else if (took - before <= (took / 16 > PRECISE_NS ? took / 16 : PRECISE_NS)) {
         window->early = 0;
         if (took > window->expected_ns)
             window->expected_ns += (took - window->expected_ns) / 4;
         else
             window->expected_ns -= (window->expected_ns - took) / 4;
-    } else if (took < window->expected_ns) {
+    } else if (before < window->expected_ns) {
         uint64_t step = EARLY_STEP_NS << (window->early < 6 ? window->early++ : 6);
-        window->expected_ns = took > step ? took - step : 1;
+        uint64_t most = took < window->expected_ns ? took : window->expected_ns;
+        window->expected_ns = most > step ? most - step : 1;
     }
 }
 
@@ -78,20 +81,20 @@ static void reap(struct window *window, uint64_t now)
 
     for (uint32_t i = 0; i < window->count; i++) {
         struct pending pending = window->ring[i];
-        if (i == 0)
-            window->asked++;
         if (real.cuEventQuery(pending.event) == CUDA_ERROR_NOT_READY) {
+            if (i == 0)
+                window->unfinished_ns = now;
             window->ring[i] = window->ring[kept];
             window->ring[kept++] = pending;
             continue;
         }
         /* Finished, or failed: then nothing of it runs any more either. */
-        if (i == 0)
+        if (i == 0) {
             learn(window, now);
+            window->unfinished_ns = 0;
+        }
         window->finished_ns = now;
     }
-    if (kept != window->count)
-        window->asked = 0;
     window->count = kept;
 }
 

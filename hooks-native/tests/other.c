@@ -17,6 +17,6 @@ EXPORT int other_launch(int x)
 EXPORT int other_finds(void)
 {
     void *own = dlsym(RTLD_DEFAULT, "cuLaunch");
-    void *drivers = dlsym(RTLD_DEFAULT, "cuLaunchKernel");
+    void *drivers = dlsym(RTLD_DEFAULT, "cuGraphLaunch");
     return (own != (void *)other_launch) + 2 * (drivers != NULL);
 }

@@ -52,7 +52,17 @@ int main(int argc, char **argv)
     fails_as_always(RTLD_DEFAULT, "cuNoSuchThing", "RTLD_DEFAULT");
     fails_as_always(RTLD_DEFAULT, "no_such_thing", "RTLD_DEFAULT");
     fails_as_always(RTLD_NEXT, "cuNoSuchThing", "RTLD_NEXT");
-    fails_as_always(dlopen(NULL, RTLD_LAZY), "cuLaunchKernel", "the program's handle");
+    fails_as_always(dlopen(NULL, RTLD_LAZY), "cuGraphLaunch", "the program's handle");
+    /* Another interposer's function is there, driver or not, before us or after us. */
+    if (dlsym(RTLD_DEFAULT, "second_launches")) {
+        void *found = dlsym(RTLD_DEFAULT, "cuLaunchKernel");
+        Dl_info info;
+        CHECK(found && dladdr(found, &info), "the second interposer's cuLaunchKernel");
+        if (argc > 2 && found)
+            CHECK(strstr(info.dli_fname, argv[2]), "cuLaunchKernel is from %s, not %s", info.dli_fname, argv[2]);
+    } else {
+        fails_as_always(RTLD_DEFAULT, "cuLaunchKernel", "RTLD_DEFAULT");
+    }
     void *malloc_here = dlsym(RTLD_DEFAULT, "malloc");
     CHECK(malloc_here && malloc_here == dlsym(RTLD_NEXT, "malloc"), "malloc");
     CHECK(dlvsym(RTLD_DEFAULT, "dlsym",

@@ -14,7 +14,12 @@ from gpud.cli.demo.children import Children, Tick
 from gpud.cli.failure import Failure
 
 ROOT = Path(__file__).resolve().parents[2]
-SAYS = "import json, sys; print(json.dumps({'event': 'ready', 'pid': 7})); print('no json'); print(json.dumps({'event': 'summary'}))"
+SAYS = """
+import json
+print(json.dumps({"event": "ready", "pid": 7}))
+print("no json")
+print(json.dumps({"event": "summary"}))
+"""
 DEAF = (
     'import signal, time; signal.signal(15, signal.SIG_IGN); print(\'{"event": "ready"}\', flush=True); time.sleep(60)'
 )
@@ -103,12 +108,16 @@ def test_leaving_ends_what_a_program_left_behind(tmp_path: Path, environment: di
 
 
 def test_interrupted_children_are_ended(tmp_path: Path, environment: dict[str, str]) -> None:
-    child = None
-    with pytest.raises(KeyboardInterrupt), Children(tmp_path) as children:
-        child = children.start("sleeper", python("import time; time.sleep(60)"), environment)
-        raise KeyboardInterrupt
-    assert child is not None
-    assert not alive(child.process.pid)
+    started: list[int] = []
+
+    def interrupted() -> None:
+        with Children(tmp_path) as children:
+            started.append(children.start("sleeper", python("import time; time.sleep(60)"), environment).process.pid)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not alive(started[0])
 
 
 def test_children_of_a_demo_that_was_killed_get_term(tmp_path: Path, environment: dict[str, str]) -> None:

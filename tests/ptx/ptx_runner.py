@@ -107,6 +107,10 @@ class Module:
             first = last
         return OK
 
+    def variable(self, name: str, layout: str) -> tuple[object, ...]:
+        """The value of a module variable, by struct's layout."""
+        return struct.unpack(layout, c.string_at(self.addresses[name], struct.calcsize(layout)))
+
     def launch(self, grid: object, block: object, shared: int = 0) -> Launch:
         sides = [(*side, 1, 1)[:3] if isinstance(side, tuple) else (side, 1, 1) for side in (grid, block)]
         return Launch((c.c_uint32 * 3)(*sides[0]), (c.c_uint32 * 3)(*sides[1]), shared, 32, 4, 0, self.pointers)

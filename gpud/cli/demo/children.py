@@ -47,12 +47,18 @@ class Child:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for raw in self.process.stdout:
-            with contextlib.suppress(ValueError):
-                line = json.loads(raw)
-                if isinstance(line, dict):
-                    self._queue.put(line)
+        with self.process.stdout:
+            for raw in self.process.stdout:
+                with contextlib.suppress(ValueError):
+                    line = json.loads(raw)
+                    if isinstance(line, dict):
+                        self._queue.put(line)
         self._queue.put(None)
+
+    def close(self) -> None:
+        """After its end: nothing of it stays in this process."""
+        self.process.wait(5)
+        self._reader.join(5)
 
     def follow(self, seconds: float, tick: "Tick") -> Iterator[Line]:
         """Lines as they come, until the program closes its output. Raises `Failure` after `seconds`."""
@@ -144,7 +150,7 @@ class Children:
                 return False
             tick()
             time.sleep(POLL_S)
-        self._children.clear()
+        self._forget()
         return True
 
     def end_all(self) -> None:
@@ -158,6 +164,11 @@ class Children:
                         os.kill(pid, number)
                 told |= left
                 time.sleep(POLL_S)
+        self._forget()
+
+    def _forget(self) -> None:
+        for child in self._children:
+            child.close()
         self._children.clear()
 
     def _running(self) -> set[int]:

@@ -30,9 +30,7 @@ _FLAGS = (*_OPERATIONS, *SPACES, *SCOPES, "relaxed", "acquire", "release", "acq_
 @instruction("atom", "red")
 def atomic(e: Emitter, ins: ast.Instruction) -> None:
     form = Form(ins, _FLAGS)
-    operation = form.one_of(*_OPERATIONS)
-    if not operation:
-        raise PtxError(f"{ins.opcode} without an operation")
+    operation = form.required(*_OPERATIONS)
     kind = form.type
     need(kind, _OPERATIONS[operation])
     count = 2 + (operation == "cas") + (ins.opcode == "atom")

@@ -101,9 +101,7 @@ def barrier(e: Emitter, ins: ast.Instruction) -> None:
 def _barrier_red(e: Emitter, ins: ast.Instruction, form: Form) -> None:
     d, which, *rest = operands(ins, 3, 4)
     threads = e.read(rest[0], U32) if len(rest) == 2 else "0u"
-    operation = form.one_of("popc", "and", "or")
-    if not operation:
-        raise PtxError("bar.red needs .popc, .and or .or")
+    operation = form.required("popc", "and", "or")
     e.line(f"t->barrier = {e.read(which, U32)}; t->expected = {threads};")
     e.line(f"t->value = {e.read(rest[-1], PRED)}; t->kind = GP_RED_{operation.upper()}; t->wait = GP_BARRIER;")
     suspend(e)
@@ -124,7 +122,7 @@ def shuffle(e: Emitter, ins: ast.Instruction) -> None:
     _needs_sync(form)
     d, a, lane, clamp, mask = operands(ins, 5)
     need(form.type, "b32 u32 s32 f32")
-    mode = form.one_of("up", "down", "bfly", "idx")
+    mode = form.required("up", "down", "bfly", "idx")
     e.line(f"t->value = {e.read(a, B32)}; t->lane = {e.read(lane, U32)}; t->clamp = {e.read(clamp, U32)};")
     _warp_request(e, f"GP_SHFL_{mode.upper()}", e.read(mask, U32))
     suspend(e)
@@ -139,7 +137,7 @@ def vote(e: Emitter, ins: ast.Instruction) -> None:
     form = Form(ins, ("sync", "all", "any", "uni", "ballot"))
     _needs_sync(form)
     d, a, mask = operands(ins, 3)
-    mode = form.one_of("all", "any", "uni", "ballot")
+    mode = form.required("all", "any", "uni", "ballot")
     e.line(f"t->value = {e.read(a, PRED)};")
     _warp_request(e, f"GP_VOTE_{mode.upper()}", e.read(mask, U32))
     suspend(e)
@@ -153,7 +151,7 @@ def match_values(e: Emitter, ins: ast.Instruction) -> None:
     d, a, mask = operands(ins, 3)
     need(form.type, "b32 b64")
     e.line(f"t->value = {e.read(a, form.type)};")
-    _warp_request(e, f"GP_MATCH_{form.one_of('all', 'any').upper()}", e.read(mask, U32))
+    _warp_request(e, f"GP_MATCH_{form.required('all', 'any').upper()}", e.read(mask, U32))
     suspend(e)
     first, second = (d.first, d.second) if isinstance(d, ast.Pair) else (d, None)
     e.write(first, U32, "(uint32_t)t->result")
@@ -167,9 +165,7 @@ def reduce_warp(e: Emitter, ins: ast.Instruction) -> None:
     _needs_sync(form)
     d, a, mask = operands(ins, 3)
     need(form.type, "u32 s32 b32")
-    operation = form.one_of("add", "min", "max", "and", "or", "xor")
-    if not operation:
-        raise PtxError("redux needs an operation")
+    operation = form.required("add", "min", "max", "and", "or", "xor")
     signed = "_S" if operation in ("min", "max") and form.type.signed else ""
     e.line(f"t->value = {e.read(a, U32)};")
     _warp_request(e, f"GP_REDUX_{operation.upper()}{signed}", e.read(mask, U32))

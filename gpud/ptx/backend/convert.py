@@ -140,9 +140,7 @@ def _from_integer(e: Emitter, form: Form, to: Scalar, have: Scalar, value: str) 
 
 
 def _to_integer(form: Form, to: Scalar, kind: Scalar, value: str) -> str:
-    mode = form.one_of(*_ROUND_TO_WHOLE)
-    if not mode:
-        raise PtxError("cvt from a floating type to a whole number needs .rni, .rzi, .rmi or .rpi")
+    mode = form.required(*_ROUND_TO_WHOLE)
     if mode != "rzi":
         value = f"__builtin_{_ROUND_TO_WHOLE[mode]}{'f' if kind == F32 else ''}({value})"
     return f"gp_to_{to.short}_{kind.short}({value})"

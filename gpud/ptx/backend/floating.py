@@ -189,7 +189,5 @@ def test_property(e: Emitter, ins: ast.Instruction) -> None:
     form = Form(ins, _TESTS)
     d, a = operands(ins, 2)
     need(form.type, "f32 f64")
-    test = form.one_of(*_TESTS)
-    if not test:
-        raise PtxError("testp needs a property such as .finite")
+    test = form.required(*_TESTS)
     e.write(d, PRED, f"(uint8_t)!!({_TESTS[test].format(e.read(a, form.type), form.type.short)})")

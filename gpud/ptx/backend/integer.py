@@ -84,9 +84,7 @@ def _mul(e: Emitter, ins: ast.Instruction) -> None:
     d, a, b = operands(ins, 3)
     kind = form.type
     need(kind, _INTEGERS)
-    part = form.one_of("lo", "hi", "wide")
-    if not part:
-        raise PtxError("mul of whole numbers needs .lo, .hi or .wide")
+    part = form.required("lo", "hi", "wide")
     result = _wide(kind) if part == "wide" else kind
     e.write(d, result, _product(kind, part, e.read(a, kind), e.read(b, kind)))
 
@@ -100,9 +98,7 @@ def multiply_add(e: Emitter, ins: ast.Instruction) -> None:
     d, a, b, c = operands(ins, 4)
     kind = form.type
     need(kind, _INTEGERS)
-    part = form.one_of("lo", "hi", "wide")
-    if not part:
-        raise PtxError("mad of whole numbers needs .lo, .hi or .wide")
+    part = form.required("lo", "hi", "wide")
     result = _wide(kind) if part == "wide" else kind
     product = _product(kind, part, e.read(a, kind), e.read(b, kind))
     if "cc" in form or ins.opcode == "madc":

@@ -42,8 +42,12 @@ class ModuleCompiler:
 
     def text(self) -> str:
         """The C file. Raises PtxError for what cannot be compiled."""
+        names: set[str] = set()
         for item in self.module.items:
             if isinstance(item, ast.Function) and item.entry and item.body is not None:
+                if item.name in names:
+                    raise PtxError(f"the kernel {item.name} is defined twice", line=item.line)
+                names.add(item.name)
                 self.kernels.append(KernelCompiler(self, item, len(self.kernels)).compile())
         pieces = [(_PRELUDE / f"{name}.h").read_text() for name in _ORDER if name in _ALWAYS | self.uses]
         return "\n".join([*pieces, *self.parts, self._description(), ""])
@@ -95,6 +99,13 @@ class KernelCompiler:
         compiled = self._builder(kernel, f"{self.name}_thread", suspends).kernel(offsets)
         self._note(compiled)
         static_bytes, whole = self._shared_layout()
+        for size, limit, what in (
+            (static_bytes, 48 << 10, "static shared memory"),
+            (compiled.local_bytes, 512 << 10, "local memory a thread"),
+            (param_bytes, 32764, "parameters"),
+        ):
+            if size > limit:
+                raise PtxError(f"{kernel.name} has {size} bytes of {what}; the most is {limit}", line=kernel.line)
         self.parent.parts += [*self.parts, compiled.state, compiled.text, self._run(suspends, whole, compiled)]
         params = ""
         if kernel.params:

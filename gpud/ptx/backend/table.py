@@ -61,6 +61,13 @@ class Form:
                 return flag
         return default
 
+    def required(self, *flags: str) -> str:
+        """The flag among `flags` that is set; refused where none is."""
+        found = self.one_of(*flags)
+        if not found:
+            raise PtxError(f"one of .{', .'.join(flags)} is needed")
+        return found
+
 
 def operands(ins: ast.Instruction, *counts: int) -> tuple[ast.Operand, ...]:
     """The operands, refused where their number is not one of `counts`."""

@@ -1,5 +1,5 @@
 /* api.h: what of the driver API the simulated libcuda speaks beyond cuda_types.h: structures, constants, and the macros that
- * define entry points. Layouts are compared with cuda.h by tests/simcuda/check_cuda_h.c where a toolkit is installed. */
+ * define entry points. Layouts are compared with cuda.h by tests/simcuda/sizes.py where a toolkit is installed. */
 #ifndef SIM_CUDA_API_H
 #define SIM_CUDA_API_H
 

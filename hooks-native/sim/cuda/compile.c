@@ -44,6 +44,16 @@ static bool write_file(const char *path, const char *text, size_t size) {
     return !close(fd) && !size;
 }
 
+/* Replaces the name of our copy, which is gone by the time somebody reads this, by a word. */
+static void rename_file(char *message, const char *name) {
+    static const char word[] = "<ptx>";
+    size_t length = strlen(name);
+    for (char *at = strstr(message, name); at; at = strstr(at, name)) {
+        memmove(at + sizeof word - 1, at + length, strlen(at + length) + 1);
+        memcpy(at, word, sizeof word - 1);
+    }
+}
+
 /* Runs the compiler on one file. */
 static CUresult run_compiler(const struct place *where, char *in, char *out, char *message, size_t room) {
     char pythonpath[PATH_MAX + 16], *env[VARIABLES + 2];
@@ -63,7 +73,10 @@ static CUresult run_compiler(const struct place *where, char *in, char *out, cha
     size_t used = strlen(message);
     switch (status) {
     case 1:
+        rename_file(message, in);
         return CUDA_ERROR_INVALID_PTX;  /* the message names line and instruction */
+    case 2: case 3: case 4:             /* files, no C compiler, a fault of ours: it has said so */
+        return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
     case 127:
     case -ENOENT:
         snprintf(message, room, "cannot run %s to compile PTX; set GPUD_SIM_PYTHON to the interpreter that gpud is installed in", where->python);

@@ -49,17 +49,38 @@ static void run_call(struct work *work) {
         call->fn(call->data);
 }
 
+static CUresult run_kernel(const struct kernel_work *k) {
+    switch (k->desc->run(&k->launch, k->params, 0, k->blocks)) {
+    case GPUD_KERNEL_OK:
+        return CUDA_SUCCESS;
+    case GPUD_KERNEL_TRAP:
+        sim_say("kernel %s: stopped by trap or a failed assertion; the context is lost", k->desc->name);
+        return CUDA_ERROR_LAUNCH_FAILED;
+    case GPUD_KERNEL_BARRIER:
+        sim_say("kernel %s: threads of a block wait at different barriers for ever; the context is lost", k->desc->name);
+        return CUDA_ERROR_LAUNCH_FAILED;
+    default:
+        sim_say("kernel %s: no host memory for the state of its threads; the context is lost", k->desc->name);
+        return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    }
+}
+
+/* What touches memory that the program named: guarded against faults. */
+static CUresult compute(const struct work *work) {
+    if (work->kind == WORK_KERNEL)
+        return run_kernel(&work->kernel);
+    if (work->kind == WORK_COPY)
+        run_copy(&work->copy);
+    else
+        run_set(&work->set);
+    return CUDA_SUCCESS;
+}
+
 static void run(struct work *work) {
     if (work->kind == WORK_CALL) {
         run_call(work);
     } else if (!work->ctx->error) {
-        CUresult result = CUDA_SUCCESS;
-        if (work->kind == WORK_KERNEL)
-            result = fault_guarded(&work->kernel);
-        else if (work->kind == WORK_COPY)
-            run_copy(&work->copy);
-        else
-            run_set(&work->set);
+        CUresult result = fault_guarded(compute, work);
         if (result)
             ctx_fail(work->ctx, result);
     }

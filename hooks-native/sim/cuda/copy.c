@@ -49,9 +49,9 @@ CUresult copy_run(const struct copy_plan *p, CUstream handle, bool sync) {
                                     from_pageable && !wait, NULL};
     work->command.kind = to_device ? (from_device ? SIM_COPY_D2D : SIM_COPY_H2D) : SIM_COPY_D2H;
     work->command.bytes = (uint64_t)p->width * p->height * p->depth;
-    bool capturing = stream->capture != NULL;
-    result = work_submit(stream, work);
-    return result || !wait || capturing ? result : stream_synchronise(stream);
+    bool captured;
+    result = work_submit(stream, work, &captured);
+    return result || !wait || captured ? result : stream_synchronise(stream);
 }
 
 CUresult copy_linear(void *dst, enum side dst_side, const void *src, enum side src_side, size_t bytes, CUstream stream, bool sync) {

@@ -4,11 +4,11 @@
 #include "capture.h"
 #include "work.h"
 
-/* The simulated event of the device process counts tickets of one queue; an event that moves to another queue gets a new one.
- * What still waits for the old one keeps it until it is done. */
+/* Simulated events of destroyed events whose newest record is not done yet: others may wait for it. */
 struct retired { struct retired *next; uint32_t event; uint64_t ticket; };
 static struct retired *retired;         /* under the submit lock */
 
+/* Tickets of a process count up over all its queues, so the newest record is the one with the highest. */
 bool event_reached(const struct event *event) {
     return !event->ticket || sim_event_done(sim.link, event->sim_event).ticket >= event->ticket;
 }
@@ -39,17 +39,11 @@ CUresult event_record(struct event *event, struct stream *stream) {
     CUresult result = work_order(stream);
     if (result)
         return result;
-    if (event->sim_event && event->queue != stream->queue) {
-        event_retire(event->sim_event, event->ticket);
-        event->sim_event = 0;
-        event->ticket = 0;
-    }
     if (!event->sim_event) {
         result = sim_result(sim_event_create(sim.link, (uint32_t)stream->ctx->device->ordinal, &event->sim_event));
         if (result)
             return result;
     }
-    event->queue = stream->queue;
     event->capture_id = 0;
     uint64_t ticket;
     struct sim_command record = {.kind = SIM_RECORD, .event = event->sim_event};

@@ -18,6 +18,7 @@ static sigjmp_buf resume;
 static pthread_t compute_thread;
 static volatile sig_atomic_t guarded;
 static void *volatile fault_address;
+static __thread int chaining __attribute__((tls_model("initial-exec")));
 
 /* Hands a signal that is not ours to the handler that was there before. */
 static void chain(int number, siginfo_t *info, void *context) {
@@ -45,7 +46,13 @@ static void handler(int number, siginfo_t *info, void *context) {
         fault_address = info->si_addr;
         siglongjmp(resume, number);
     }
+    if (chaining++) {                   /* the handler before us hands over to us in turn: nobody wants it */
+        struct sigaction fallback = {.sa_handler = SIG_DFL};
+        sigaction(number, &fallback, NULL);
+        return;
+    }
     chain(number, info, context);
+    chaining = 0;
 }
 
 /* Puts our handlers in front, again if the program has set its own meanwhile. */
@@ -76,28 +83,19 @@ static CUresult meaning(int number) {
     return number == SIGFPE ? CUDA_ERROR_LAUNCH_FAILED : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-CUresult fault_guarded(const struct kernel_work *kernel) {
-    const char *name = kernel->desc->name;
+CUresult fault_guarded(CUresult (*compute)(const struct work *work), const struct work *work) {
     arm();
     int number = sigsetjmp(resume, 0);
     if (number) {
-        sim_say("kernel %s: %s at address %p; the context is lost", name, strsignal(number), fault_address);
+        const char *what = work->kind == WORK_KERNEL ? "kernel " : "a copy or memset", *name = work->kind == WORK_KERNEL ? work->kernel.desc->name : "";
+        if (fault_address)
+            sim_say("%s%s: %s at address %p; the context is lost", what, name, strsignal(number), fault_address);
+        else
+            sim_say("%s%s: %s, at no address that could be one; the context is lost", what, name, strsignal(number));
         return meaning(number);
     }
     guarded = 1;
-    int result = kernel->desc->run(&kernel->launch, kernel->params, 0, kernel->blocks);
+    CUresult result = compute(work);
     guarded = 0;
-    switch (result) {
-    case GPUD_KERNEL_OK:
-        return CUDA_SUCCESS;
-    case GPUD_KERNEL_TRAP:
-        sim_say("kernel %s: stopped by trap or a failed assertion; the context is lost", name);
-        return CUDA_ERROR_LAUNCH_FAILED;
-    case GPUD_KERNEL_BARRIER:
-        sim_say("kernel %s: threads of a block wait at different barriers for ever; the context is lost", name);
-        return CUDA_ERROR_LAUNCH_FAILED;
-    default:
-        sim_say("kernel %s: no host memory for the state of its threads; the context is lost", name);
-        return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-    }
+    return result;
 }

@@ -103,7 +103,7 @@ CUresult launch_into(CUfunction handle, const struct launch_shape *shape, CUstre
     if (function->module->ctx != stream->ctx)
         return CUDA_ERROR_INVALID_HANDLE;
     result = launch_work(function, shape, params, extra, &work);
-    return result ? result : work_submit(stream, work);
+    return result ? result : work_submit(stream, work, NULL);
 }
 
 static CUresult launch(CUfunction f, const struct launch_shape *shape, CUstream stream, void **params, void **extra) {

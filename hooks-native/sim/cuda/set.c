@@ -26,8 +26,9 @@ static CUresult set(CUdeviceptr dst, size_t pitch, unsigned size, uint32_t value
     work->set = (struct set_work){at, pitch, width, height, size, value};
     work->command.kind = SIM_MEMSET;
     work->command.bytes = (uint64_t)width * size * height;
-    result = work_submit(stream, work);
-    return result || !sync || !locked ? result : stream_synchronise(stream);
+    bool captured;
+    result = work_submit(stream, work, &captured);
+    return result || !sync || !locked || captured ? result : stream_synchronise(stream);
 }
 
 #define DEFAULT S((CUstream)NULL)

@@ -85,8 +85,7 @@ struct event {
     struct event *next, **link;     /* ctx->events */
     unsigned flags;
     uint32_t sim_event;             /* 0: never recorded; submit lock */
-    uint32_t queue;                 /* where it was last recorded */
-    _Atomic uint64_t ticket;
+    _Atomic uint64_t ticket;        /* of the newest record */
     uint64_t capture_id;            /* recorded in this capture; 0: in none */
     struct stream *capture_stream;
     uint64_t capture_at;            /* its capture_count then */

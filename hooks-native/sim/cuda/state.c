@@ -56,9 +56,12 @@ CUresult sim_result(int error) {
     case ENOMEM: return CUDA_ERROR_OUT_OF_MEMORY;
     case ENODEV: return CUDA_ERROR_NO_DEVICE;
     case EINVAL: return CUDA_ERROR_INVALID_VALUE;
-    case EPIPE:
-        sim_say("the device process is gone; its devices have fallen off the bus");
+    case EPIPE: {
+        static _Atomic bool said;
+        if (!atomic_exchange(&said, true))
+            sim_say("the device process is gone; its devices have fallen off the bus");
         return CUDA_ERROR_UNKNOWN;
+    }
     default: return CUDA_ERROR_OPERATING_SYSTEM;
     }
 }
@@ -94,6 +97,8 @@ static CUresult open_node(void) {
 ENTRY(cuInit, unsigned flags) {
     if (flags)
         return CUDA_ERROR_INVALID_VALUE;
+    if (alive)
+        return sim_ready();             /* in the child of a process that has used the driver: not initialised, for ever */
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&init_lock);
     if (!alive) {
@@ -106,8 +111,6 @@ ENTRY(cuInit, unsigned flags) {
         } else if (page != MAP_FAILED) {
             munmap(page, (size_t)sysconf(_SC_PAGESIZE));
         }
-    } else if (!*alive) {
-        result = CUDA_ERROR_NOT_INITIALIZED;    /* the child of a process that has used the driver */
     }
     pthread_mutex_unlock(&init_lock);
     return result;

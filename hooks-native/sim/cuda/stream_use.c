@@ -123,7 +123,7 @@ static CUresult host_call(CUstream handle, CUhostFn fn, CUstreamCallback callbac
         return CUDA_ERROR_OUT_OF_MEMORY;
     work->call = (struct call_work){.fn = fn, .callback = callback, .data = data, .stream = stream->legacy ? NULL : (CUstream)stream};
     work->command.kind = SIM_MEMSET;
-    return work_submit(stream, work);
+    return work_submit(stream, work, NULL);
 }
 PTSZ(cuLaunchHostFunc, (CUstream stream, CUhostFn fn, void *data), host_call(S(stream), fn, NULL, data))
 PTSZ(cuStreamAddCallback, (CUstream stream, CUstreamCallback callback, void *data, unsigned flags),

@@ -1,6 +1,7 @@
 /* work.c: submission. The submit lock makes the order in which work reaches the device process the order in which it is
  * computed, across all streams and threads: that order satisfies every dependency, since a wait can only name a record that was
  * submitted before. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,8 +102,7 @@ CUresult work_command(struct stream *stream, const struct sim_command *command, 
     uint64_t got = sim_submit(sim.link, stream->queue, command);
     if (!got) {
         ctx_fail(stream->ctx, CUDA_ERROR_UNKNOWN);
-        sim_say("the device process is gone; device %d has fallen off the bus", stream->ctx->device->ordinal);
-        return CUDA_ERROR_UNKNOWN;
+        return sim_result(-EPIPE);
     }
     atomic_store(&stream->last, got);
     if (stream->legacy)
@@ -173,7 +173,7 @@ CUresult work_push(struct stream *stream, struct work *work, uint64_t *ticket) {
     return CUDA_SUCCESS;
 }
 
-CUresult work_submit(struct stream *stream, struct work *work) {
+CUresult work_submit(struct stream *stream, struct work *work, bool *captured_out) {
     pthread_mutex_lock(&sim.submit);
     bool captured = false;
     CUresult result = capture_work(stream, work, &captured);
@@ -182,5 +182,7 @@ CUresult work_submit(struct stream *stream, struct work *work) {
     else if (!captured)
         result = work_push(stream, work, NULL);
     pthread_mutex_unlock(&sim.submit);
+    if (captured_out)
+        *captured_out = captured;
     return result;
 }

@@ -44,8 +44,8 @@ void work_free(struct work *work);
 struct work *work_clone(const struct work *work);               /* for graphs; not a snapshot */
 bool work_params(struct work *work, size_t bytes);              /* room for the parameter block, zeroed */
 
-/* Puts work into a stream (or, while it captures, into its graph). Takes the work over whatever the result. */
-CUresult work_submit(struct stream *stream, struct work *work);
+/* Puts work into a stream (or, while it captures, into its graph; `captured` may be NULL). Takes the work over whatever the result. */
+CUresult work_submit(struct stream *stream, struct work *work, bool *captured);
 /* The same with the submit lock held, never captured. `ticket` may be NULL. */
 CUresult work_push(struct stream *stream, struct work *work, uint64_t *ticket);
 /* Makes a stream obey the rules of the legacy default stream before its next command; submit lock held. */
@@ -55,8 +55,8 @@ CUresult work_wait_for(struct stream *waiter, struct stream *runner);
 /* A command without computing (RECORD, WAIT); submit lock held. */
 CUresult work_command(struct stream *stream, const struct sim_command *command, uint64_t *ticket);
 
-/* fault.c: computes a kernel; a fault on the way becomes an error. Compute thread only. */
-CUresult fault_guarded(const struct kernel_work *kernel);
+/* fault.c: computes; a fault on the way becomes an error. Compute thread only. */
+CUresult fault_guarded(CUresult (*compute)(const struct work *work), const struct work *work);
 void fault_thread_start(void);                  /* alternate signal stack of the compute thread */
 
 #endif

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "fake.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include "entry.h"
 
@@ -16,6 +15,7 @@ __thread int gpud_inside;
 uint32_t fake_violations, fake_queries;
 
 #define RUNS 65536
+#define SPINS (UINT64_C(1) << 63)   /* in a time: launched then, ends when released */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fake_run runs[RUNS];
 static uint32_t run_count;
@@ -42,8 +42,8 @@ static CUstream resolve(CUstream stream)
 
 static CUresult finished_at(uint64_t ready_ns)
 {
-    if (ready_ns == UINT64_MAX)
-        return gpud_load(&released_ns) != 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    if (ready_ns & SPINS)
+        return gpud_load(&released_ns) > (ready_ns & ~SPINS) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     return ready_ns <= gpud_now() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -89,9 +89,13 @@ static CUresult stream_query(CUstream stream)
 
 static CUresult event_create(CUevent *event, unsigned int flags)
 {
+    static struct CUevent_st events[4096];
+    static uint32_t used;
+
     (void)flags;
-    *event = calloc(1, sizeof **event);
-    return CUDA_SUCCESS;
+    uint32_t index = gpud_add(&used, 1);
+    *event = index < 4096 ? &events[index] : NULL;
+    return *event != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult event_record(CUevent event, CUstream stream)
@@ -119,7 +123,7 @@ static CUresult event_destroy(CUevent event)
     pthread_mutex_lock(&lock);
     if (event->destroyed)
         violation("event destroyed twice");
-    event->destroyed = true;    /* leaked, so that later uses are seen */
+    event->destroyed = true;
     pthread_mutex_unlock(&lock);
     return CUDA_SUCCESS;
 }
@@ -193,14 +197,17 @@ CUcontext fake_context(int device)
 
 CUstream fake_stream(void)
 {
-    return calloc(1, sizeof(struct CUstream_st));
+    static struct CUstream_st streams[4096];    /* never reused, so that later uses are seen */
+    static uint32_t used;
+
+    return &streams[gpud_add(&used, 1) % 4096];
 }
 
 void fake_stream_destroy(CUstream stream)
 {
     gpud_stream_gone(stream);
     pthread_mutex_lock(&lock);
-    stream->destroyed = true;   /* leaked, so that later uses are seen */
+    stream->destroyed = true;
     pthread_mutex_unlock(&lock);
 }
 
@@ -217,10 +224,10 @@ CUresult fake_launch(CUstream stream, int per_thread, uint64_t duration_ns)
     CUstream into = resolve(per_thread && stream == NULL ? CU_STREAM_PER_THREAD : stream);
     int device = depth > 0 ? stack[depth - 1]->device : 0;
     if (!into->capturing) {
-        uint64_t now = gpud_now(), began = later(now, later(device_ready_ns[device], into->ready_ns == UINT64_MAX ? 0 : into->ready_ns));
-        uint64_t ended = duration_ns == FAKE_SPINS ? UINT64_MAX : began + duration_ns;
+        uint64_t now = gpud_now(), began = later(now, later(device_ready_ns[device], into->ready_ns & SPINS ? 0 : into->ready_ns));
+        uint64_t ended = duration_ns == FAKE_SPINS ? now | SPINS : began + duration_ns;
         into->ready_ns = ended;
-        if (ended != UINT64_MAX)
+        if (!(ended & SPINS))
             device_ready_ns[device] = ended;
         if (run_count < RUNS)
             runs[run_count++] = (struct fake_run){ now, began, ended };
@@ -241,6 +248,14 @@ void fake_wait_quietly(CUstream stream)
         struct timespec nap = { .tv_nsec = 20000 };
         nanosleep(&nap, NULL);
     }
+}
+
+uint64_t fake_ready(CUstream stream)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t ready = resolve(stream)->ready_ns;
+    pthread_mutex_unlock(&lock);
+    return ready;
 }
 
 void fake_synchronise(CUstream stream, int per_thread)

@@ -21,6 +21,7 @@ void fake_synchronise_context(void);
 /* The work is finished, but nobody is told. */
 void fake_wait_quietly(CUstream stream);
 CUresult fake_query(CUstream stream);
+uint64_t fake_ready(CUstream stream);        /* when what was launched into it is finished */
 CUevent fake_event(void);
 void fake_record(CUevent event, CUstream stream);
 CUresult fake_event_query(CUevent event);

@@ -84,7 +84,7 @@ static void names(void)
     char text[300];
     PLAIN("_ZN6cudapy8__main__5scaleB2v1B96cw51cXTLSUwv1sCUt9Tw1VEw0NRRQPKzLTg4gaGKFsG2oMQGEYakJSQB1PQBk0Bynm21OiwU1a0UoLGhDpQE8oxrNQE_3dE"
           "5ArrayIfLi1E1C7mutable7alignedEf", "scale");
-    PLAIN("_ZN6cudapy4main3_3clocals_3e9train_fwdB2v1E5ArrayIdLi1E1C7mutable7alignedE", "train_fwd");
+    PLAIN("_ZN6cudapy4main12_3clocals_3e9train_fwdB2v1E5ArrayIdLi1E1C7mutable7alignedE", "train_fwd");
     PLAIN("_ZN7package6module5serveE", "serve");
     PLAIN("_Z6vecaddPfS_i", "vecadd");
     PLAIN("_Z6reduceIfLi256EEvPT_", "reduce");

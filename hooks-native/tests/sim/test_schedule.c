@@ -193,9 +193,16 @@ static void idle_switch(void)
     EXPECT(c, 3005, 3105);
     EXPECT(d, 5505, 5605);
     sched_context_drop(s, x, 10000 * US);
-    uint64_t e = kernel(fresh(), 11000, 100);
+    struct sched_context *y = context(), *z = context();
+    uint64_t e = kernel(queue_of(y), 11000, 100);
     sched_advance(s, 20000 * US);
     EXPECT(e, 11005, 11105);
+    /* A switch to a context that goes away meanwhile is made again for the next. */
+    kernel(queue_of(z), 30000, 100);
+    uint64_t f = kernel(fresh(), 30000, 100);
+    sched_context_drop(s, z, 30300 * US);
+    sched_advance(s, 40000 * US);
+    EXPECT(f, 30800, 30900);
     end();
 }
 

@@ -37,7 +37,9 @@ void standin_launched(enum standin_row row)
         reenter = environment("STANDIN_REENTER", 0);
     if (!reenter || row != ROW_cuLaunchKernel)
         return;
-    CUresult (*launch)(CUgraphExec, CUstream) = (CUresult (*)(CUgraphExec, CUstream))dlsym(RTLD_DEFAULT, "cuGraphLaunch");
+    /* By the program's handle: RTLD_DEFAULT, asked from a library linked with -Bsymbolic, begins with that library. */
+    CUresult (*launch)(CUgraphExec, CUstream) =
+        (CUresult (*)(CUgraphExec, CUstream))dlsym(dlopen(NULL, RTLD_LAZY), "cuGraphLaunch");
     if (launch)
         launch(NULL, NULL);
 }

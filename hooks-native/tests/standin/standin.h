@@ -35,6 +35,6 @@ static inline struct standin_control standin_control(void *handle)
 }
 
 /* Environment: STANDIN_DEVICES (count, default 1) · STANDIN_UNFINISHED=1 (begins with finish(0)) · STANDIN_ALIAS=1 (look-ups
- * of cuLaunchKernel give another pointer than the export) · STANDIN_REENTER=1 (cuLaunchKernel calls itself once more through
- * the program's global symbol) · STANDIN_CALLBACK=1 (looks cuLaunchKernel up with dlsym while it answers cuGetProcAddress). */
+ * of cuLaunchKernel give another pointer than the export) · STANDIN_REENTER=1 (cuLaunchKernel calls cuGraphLaunch through the
+ * program's global symbol) · STANDIN_CALLBACK=1 (looks cuLaunchKernel up with dlsym while it answers cuGetProcAddress). */
 #endif

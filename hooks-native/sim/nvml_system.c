@@ -1,5 +1,7 @@
-/* nvml_errors.c: what NVML's result codes mean. */
+/* nvml_system.c: what NVML says without asking a device: its result codes in words, the name of a process. */
 #include "nvml.h"
+
+#include <stdio.h>
 
 NVML_API const char *nvmlErrorString(int result);
 
@@ -15,4 +17,21 @@ NVML_API const char *nvmlErrorString(int result)
         "Invalid State",
     };
     return result >= 0 && result < (int)(sizeof texts / sizeof *texts) ? texts[result] : "Unknown Error";
+}
+
+DECLARE(nvmlSystemGetProcessName, unsigned pid, char *name, unsigned length)
+{
+    char path[64], text[256];
+    if (!nvml_ready() || !name || !length)
+        return nvml_ready() ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_UNINITIALIZED;
+    snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
+    FILE *file = fopen(path, "re");
+    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[n] = 0;
+    if (!n)
+        return NVML_ERROR_NOT_FOUND;
+    snprintf(name, length, "%s", text);
+    return NVML_SUCCESS;
 }

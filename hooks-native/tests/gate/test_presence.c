@@ -1,0 +1,267 @@
+/* test_presence.c: when is a client active? The keeper's part is played by asking as it does. */
+#include "fake.h"
+
+/* As the keeper: asks once nothing was launched between two looks. */
+static bool keeper_asks(uint32_t device)
+{
+    return gpud_presence_ask(device);
+}
+
+static uint32_t edges(void)
+{
+    return GPUD_EDGE_COUNT(gpud_load(gpud_edge_word(&gpud_presence()->device[0])));
+}
+
+static uint64_t idle_since(void)
+{
+    return gpud_load(&gpud_presence()->device[0].idle_since_ns);
+}
+
+static void settle(void)
+{
+    fake_release();
+    EVENTUALLY(!is_active(0) || keeper_asks(0), "idle before the next case");
+}
+
+static void one_stream(void)
+{
+    CUstream stream = fake_stream();
+    uint32_t before = edges();
+
+    CHECK(!is_active(0), "idle at first");
+    fake_launch(stream, 0, FAKE_SPINS);
+    CHECK(is_active(0), "active with the first launch");
+    fake_launch(stream, 0, FAKE_SPINS);
+    CHECK(edges() == before + 1, "one edge for a burst");
+    CHECK(!keeper_asks(0) && is_active(0), "the driver says that it runs");
+    fake_release();
+    uint64_t at = gpud_now();
+    fake_synchronise(stream, 0);
+    CHECK(!is_active(0) && edges() == before + 2, "a synchronise proves its stream");
+    CHECK(idle_since() >= at && idle_since() <= gpud_now(), "idle since the proof");
+    fake_launch(stream, 0, 0);
+    CHECK(is_active(0) && edges() == before + 3, "active again");
+    fake_synchronise_context();
+    CHECK(!is_active(0), "a context synchronise proves its context");
+}
+
+static void two_streams_one_synchronised(void)
+{
+    CUstream first = fake_stream(), second = fake_stream();
+
+    fake_launch(first, 0, 0);
+    fake_launch(second, 0, FAKE_SPINS);
+    fake_synchronise(first, 0);
+    CHECK(is_active(0), "the other stream still runs");
+    fake_launch(first, 0, 0);
+    fake_release();
+    fake_synchronise(second, 0);
+    CHECK(is_active(0), "the first stream was used again after its proof");
+    fake_synchronise(first, 0);
+    CHECK(!is_active(0), "both are proven");
+}
+
+static void never_synchronises(void)
+{
+    CUstream stream = fake_stream();
+
+    fake_launch(stream, 0, FAKE_SPINS);
+    CHECK(!keeper_asks(0), "it runs");
+    fake_release();
+    fake_wait_quietly(stream);
+    CHECK(is_active(0), "nobody knows yet");
+    CHECK(keeper_asks(0) && !is_active(0), "the keeper asks");
+    fake_launch(stream, 0, 0);
+    CHECK(is_active(0), "active again");
+    settle();
+}
+
+static void polls_by_event(void)
+{
+    CUstream stream = fake_stream(), other = fake_stream();
+    CUevent early = fake_event(), late = fake_event();
+
+    fake_launch(stream, 0, 0);
+    fake_record(early, stream);
+    fake_launch(stream, 0, FAKE_SPINS);
+    fake_record(late, stream);
+    CHECK(fake_event_query(early) == CUDA_SUCCESS && is_active(0), "an event proves only what was launched before it");
+    CHECK(fake_event_query(late) == CUDA_ERROR_NOT_READY && is_active(0), "an event that is not reached proves nothing");
+    fake_release();
+    CHECK(fake_event_query(late) == CUDA_SUCCESS && !is_active(0), "the last event proves the stream");
+    fake_launch(stream, 0, 0);
+    fake_record(early, stream);
+    fake_launch(other, 0, 0);
+    CHECK(fake_event_query(early) == CUDA_SUCCESS && is_active(0), "the event is of one stream, two are used");
+    fake_synchronise(other, 0);
+    CHECK(!is_active(0), "the event's proof counts after the thread went on to another stream");
+    fake_launch(stream, 0, 0);
+    gpud_event_gone(early);
+    CHECK(fake_event_query(early) == CUDA_SUCCESS && is_active(0), "an event that was forgotten proves nothing");
+    settle();
+}
+
+static void spinning_kernel(void)
+{
+    CUstream stream = fake_stream();
+
+    fake_launch(stream, 0, FAKE_SPINS);
+    for (int i = 0; i < 100; i++)
+        CHECK(!keeper_asks(0), "a spinning kernel is never finished");
+    fake_release();
+    CHECK(keeper_asks(0), "now it is");
+}
+
+static void *launch_in_thread(void *stream)
+{
+    fake_context(0);
+    fake_launch(stream, 0, FAKE_SPINS);
+    return NULL;
+}
+
+static void *launch_per_thread(void *done)
+{
+    pthread_barrier_t *barrier = done;
+    fake_context(0);
+    fake_launch(NULL, 1, 0);
+    pthread_barrier_wait(barrier);
+    pthread_barrier_wait(barrier);
+    fake_synchronise(NULL, 1);
+    return NULL;
+}
+
+static void two_threads(void)
+{
+    CUstream stream = fake_stream();
+    pthread_barrier_t barrier;
+    pthread_t thread;
+
+    /* Another thread's launch into a stream that this one synchronises: only the driver can tell. */
+    fake_launch(stream, 0, 0);
+    pthread_create(&thread, NULL, launch_in_thread, stream);
+    pthread_join(thread, NULL);
+    gpud_proved(GPUD_PROOF_STREAM, stream, 0, CUDA_SUCCESS);    /* of a wait that began before the other launch */
+    CHECK(is_active(0), "the other thread's kernel still runs");
+    fake_release();
+    fake_synchronise(stream, 0);
+    CHECK(!is_active(0), "now it is finished, and the driver says so");
+
+    /* Per-thread default streams are different streams under one name. */
+    pthread_barrier_init(&barrier, NULL, 2);
+    pthread_create(&thread, NULL, launch_per_thread, &barrier);
+    pthread_barrier_wait(&barrier);
+    fake_launch(NULL, 1, 0);
+    fake_synchronise(NULL, 1);
+    CHECK(is_active(0) && !keeper_asks(0), "the other thread's default stream is proven by nobody");
+    pthread_barrier_wait(&barrier);
+    pthread_join(thread, NULL);
+    CHECK(!is_active(0), "its own thread proves it");
+}
+
+static void streams_that_go(void)
+{
+    CUstream idle = fake_stream(), busy = fake_stream();
+
+    fake_launch(idle, 0, 0);
+    fake_launch(busy, 0, FAKE_SPINS);
+    fake_stream_destroy(idle);
+    fake_stream_destroy(busy);
+    CHECK(is_active(0) && !keeper_asks(0), "work goes on in a destroyed stream");
+    fake_release();
+    CHECK(keeper_asks(0) && !is_active(0), "its end is seen all the same");
+}
+
+static void captures(void)
+{
+    CUstream captured = fake_stream(), plain = fake_stream();
+    uint64_t before = gpud_marks(0).left;
+
+    fake_begin_capture(captured);
+    fake_launch(captured, 0, 0);
+    CHECK(!is_active(0) && gpud_marks(0).left == before, "a launch into a capture is not counted");
+    fake_launch(plain, 0, 0);
+    CHECK(is_active(0) && gpud_marks(0).left == before + 1, "one beside it is");
+    CHECK(!keeper_asks(0), "nobody is asked while a capture is open");
+    fake_end_capture(captured);
+    CHECK(keeper_asks(0), "asked again after it");
+    gpud_capture_ended(captured);
+    CHECK(gpud_load(&gpud_captures) == 0, "one end too many does no harm");
+}
+
+/* More streams at one time than can be kept. */
+static void too_many_streams(void)
+{
+    CUstream streams[40];
+
+    for (int i = 0; i < 40; i++) {
+        streams[i] = fake_stream();
+        fake_launch(streams[i], 0, 0);
+    }
+    for (int i = 0; i < 40; i++)
+        fake_synchronise(streams[i], 0);
+    CHECK(is_active(0) && !keeper_asks(0), "what is unknown cannot be asked");
+    fake_synchronise_context();
+    CHECK(!is_active(0), "the one thread that launched synchronises its context");
+}
+
+/* Launches against the keeper and against synchronises, as fast as they can: never idle while something runs. */
+static uint32_t stop, looks, missed;
+static void *ask_always(void *unused)
+{
+    while (!gpud_load(&stop))
+        gpud_presence_ask(0);
+    return unused;
+}
+
+static void *launch_always(void *unused)
+{
+    CUstream streams[2] = { fake_stream(), fake_stream() };
+
+    fake_context(0);
+    for (int i = 0; i < 2000; i++) {
+        fake_launch(streams[i % 3 == 0], 0, i % 50 == 0 ? 50 * GPUD_MICROSECOND : 0);
+        if (i % 7 == 0)
+            fake_synchronise(streams[0], 0);
+    }
+    fake_launch(streams[0], 0, 20 * GPUD_MILLISECOND);
+    for (;;) {
+        bool active = is_active(0);
+        if (gpud_now() >= fake_ready(streams[0]))
+            return unused;
+        gpud_add(&looks, 1);
+        gpud_add(&missed, !active);
+    }
+}
+
+static void races(void)
+{
+    pthread_t asker, launchers[2];
+
+    pthread_create(&asker, NULL, ask_always, NULL);
+    for (int i = 0; i < 2; i++)
+        pthread_create(&launchers[i], NULL, launch_always, NULL);
+    for (int i = 0; i < 2; i++)
+        pthread_join(launchers[i], NULL);
+    CHECK(looks > 0 && missed == 0, "idle at %u of %u looks while a kernel ran", missed, looks);
+    EVENTUALLY(!is_active(0), "idle at the end");
+    gpud_store(&stop, 1);
+    pthread_join(asker, NULL);
+}
+
+int main(void)
+{
+    local_attach(1);
+    fake_context(0);
+    one_stream();
+    two_streams_one_synchronised();
+    never_synchronises();
+    polls_by_event();
+    spinning_kernel();
+    two_threads();
+    streams_that_go();
+    captures();
+    too_many_streams();
+    races();
+    CHECK(fake_violations == 0, "the driver was used wrongly");
+    return check_summary("presence");
+}

@@ -1,0 +1,58 @@
+"""Compares sizes and offsets of the structures in sim/cuda/api.h with cuda.h, where a CUDA toolkit is installed.
+
+Usage: sizes.py CC. Exit code 77 (skipped) without cuda.h.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+API = Path(__file__).parents[2] / "sim" / "cuda" / "api.h"
+FIELDS = {
+    "CUlaunchConfig": ["blockDimX", "sharedMemBytes", "hStream", "attrs", "numAttrs"],
+    "CUlaunchAttribute": ["id", "value"],
+    "CUDA_LAUNCH_PARAMS": ["function", "sharedMemBytes", "hStream", "kernelParams"],
+    "CUDA_KERNEL_NODE_PARAMS": ["sharedMemBytes", "kernelParams", "extra", "kern", "ctx"],
+    "CUDA_MEMCPY2D": ["srcY", "srcMemoryType", "srcHost", "srcDevice", "srcPitch", "dstXInBytes", "dstMemoryType", "dstDevice",
+                      "dstPitch", "WidthInBytes", "Height"],
+    "CUDA_MEMCPY3D": ["srcLOD", "srcMemoryType", "srcHost", "srcDevice", "srcPitch", "srcHeight", "dstLOD", "dstMemoryType",
+                      "dstDevice", "dstPitch", "dstHeight", "WidthInBytes", "Depth"],
+    "CUmemPoolProps": ["allocType", "handleTypes", "location", "maxSize", "usage"],
+    "CUmemAccessDesc": ["location", "flags"],
+    "CUctxCreateParams": ["numExecAffinityParams", "cigParams"],
+    "CUdevprop": ["maxGridSize", "sharedMemPerBlock", "SIMDWidth", "textureAlign"],
+    "CUDA_GRAPH_INSTANTIATE_PARAMS": ["hUploadStream", "hErrNode_out", "result_out"],
+}  # fmt: skip
+
+
+def layout(compiler: str, header: str) -> str:
+    """Size and offsets of every structure as `header` declares them."""
+    lines = ["#include <stdio.h>", "#include <stddef.h>", f'#include "{header}"', "int main(void) {"]
+    for name, fields in FIELDS.items():
+        lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
+        lines += [f'printf("{name}.{field} %zu\\n", offsetof({name}, {field}));' for field in fields]
+    lines.append("return 0; }")
+    with tempfile.TemporaryDirectory() as directory:
+        program = Path(directory) / "layout"
+        subprocess.run([compiler, "-x", "c", "-", "-o", program], input="\n".join(lines), text=True, check=True)
+        return subprocess.run([program], capture_output=True, text=True, check=True).stdout
+
+
+def main() -> int:
+    """Compares; says the first difference."""
+    header = Path("/usr/local/cuda/include/cuda.h")
+    if not header.exists():
+        print("skipped: no CUDA toolkit")
+        return 77
+    ours, theirs = layout(sys.argv[1], str(API)).splitlines(), layout(sys.argv[1], str(header)).splitlines()
+    for mine, other in zip(ours, theirs, strict=True):
+        if mine != other:
+            print(f"api.h says {mine}, cuda.h says {other}")
+            return 1
+    print(f"{len(ours)} sizes and offsets agree")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

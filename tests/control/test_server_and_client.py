@@ -1,0 +1,271 @@
+import os
+import socket
+import struct
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+
+from gpud.config import Config, load_config
+from gpud.control import server, wire
+from gpud.control.client import Client
+from gpud.control.server import open_control
+from gpud.hooks.sessions import listen
+from gpud.model.errors import GpudError, NoDaemon, ProtocolError, Refused, SetupError, UsageError, VersionError
+
+
+def config_in(directory: Path) -> Config:
+    directory.chmod(0o700)
+    return load_config({"GPUD_RUNTIME_DIR": str(directory)})
+
+
+class Daemon:
+    """What the server asks."""
+
+    def __init__(self) -> None:
+        self.answer: wire.Answer = wire.PsAnswer(jobs=[])
+        self.fail: Exception | None = None
+        self.stopped = trio.Event()
+
+    async def ask(self, ask: wire.Ask) -> wire.Answer:
+        if self.fail:
+            raise self.fail
+        return wire.StopAnswer(opened=3) if isinstance(ask, wire.AskStop) else self.answer
+
+
+@asynccontextmanager
+async def serving(directory: Path, frame_s: float = 5.0) -> AsyncIterator[tuple[Config, Daemon]]:
+    config, daemon = config_in(directory), Daemon()
+    await trio.to_thread.run_sync(lambda: None)
+    before = len(os.listdir("/proc/self/fd"))
+    with listen(config.control_socket, socket.SOCK_STREAM) as listener:
+        async with open_control(listener, daemon.ask, daemon.stopped.set, frame_s=frame_s):
+            yield config, daemon
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def in_thread(work: Callable[[], object]) -> object:
+    return await trio.to_thread.run_sync(work)
+
+
+def ask_ps(config: Config, timeout: float = 5.0) -> object:
+    with Client(config, timeout) as client:
+        return client.ps()
+
+
+async def test_questions_and_answers(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (config, daemon):
+        assert config.control_socket.stat().st_mode & 0o777 == 0o600
+
+        def several() -> None:
+            with Client(config) as client:
+                assert client.ps() == []
+                assert client.ps() == []
+                daemon.answer = wire.StatsAnswer(stats=[])
+                assert client.stats() == []
+
+        await in_thread(several)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [("unknown", UsageError), ("refused", Refused), ("version", VersionError), ("busy", ProtocolError)],
+)
+async def test_errors_keep_their_kind(tmp_path: Path, code: str, kind: type[GpudError]) -> None:
+    async with serving(tmp_path) as (config, daemon):
+        daemon.answer = wire.ErrorAnswer(code=code, text="because")
+        with pytest.raises(kind, match="because"):
+            await in_thread(lambda: ask_ps(config))
+
+
+async def test_stop_is_answered_before_it_happens(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (config, daemon):
+
+        def stop() -> int:
+            with Client(config) as client:
+                return client.stop(wait=False)
+
+        assert await in_thread(stop) == 3
+        with trio.fail_after(5):
+            await daemon.stopped.wait()
+
+
+def send_raw(config: Config, data: bytes, close: bool = False) -> bytes:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(5)
+        connection.connect(str(config.control_socket))
+        connection.sendall(data)
+        if close:
+            connection.shutdown(socket.SHUT_WR)
+        got = b""
+        try:
+            while more := connection.recv(65536):
+                got += more
+        except ConnectionError:
+            pass
+        return got
+
+
+def frame(value: object) -> bytes:
+    body = msgspec.msgpack.encode(value)
+    return struct.pack("<I", len(body)) + body
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (frame({"version": 9, "id": 4, "ask": {"type": "ps"}}), "version"),
+        (frame({"version": 1, "id": 4, "ask": {"type": "dance"}}), "protocol"),
+        (frame([1, 2]), "protocol"),
+        (frame(None), "protocol"),
+        (struct.pack("<I", 5) + b"\xc1" * 5, "protocol"),
+    ],
+)
+async def test_bad_requests_are_answered_and_closed(tmp_path: Path, data: bytes, code: str) -> None:
+    async with serving(tmp_path) as (config, _):
+        got = await in_thread(lambda: send_raw(config, data))
+        assert isinstance(got, bytes)
+        reply = wire.decode_reply(got[4:])
+        assert isinstance(reply.answer, wire.ErrorAnswer)
+        assert reply.answer.code == code
+        assert await in_thread(lambda: ask_ps(config)) == []
+
+
+@pytest.mark.parametrize("data", [b"", b"\x01", b"\x10\x00\x00\x00abc", b"\xff\xff\xff\xff"])
+async def test_broken_frames_are_closed(tmp_path: Path, data: bytes) -> None:
+    async with serving(tmp_path) as (config, _):
+        assert await in_thread(lambda: send_raw(config, data, close=True)) == b""
+        assert await in_thread(lambda: ask_ps(config)) == []
+
+
+async def test_who_never_ends_a_frame_is_closed_in_time(tmp_path: Path) -> None:
+    async with serving(tmp_path, frame_s=0.1) as (config, _):
+        assert await in_thread(lambda: send_raw(config, b"\x10\x00\x00\x00abc")) == b""
+
+
+async def test_an_answer_that_is_too_long_says_so(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (config, daemon):
+        daemon.answer = wire.ErrorAnswer(code="x", text="y" * wire.MAX_BYTES)
+        with pytest.raises(ProtocolError, match="too long"):
+            await in_thread(lambda: ask_ps(config))
+
+
+async def test_an_error_of_the_daemon_ends_one_connection(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (config, daemon):
+        daemon.fail = RuntimeError("a bug")
+        with pytest.raises(NoDaemon, match="ended before it answered"):
+            await in_thread(lambda: ask_ps(config))
+        daemon.fail = None
+        assert await in_thread(lambda: ask_ps(config)) == []
+
+
+async def test_other_users_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(tmp_path) as (config, _):
+        monkeypatch.setattr(server.os, "geteuid", lambda: 54321)
+        monkeypatch.setattr(server.struct, "unpack", lambda *_: (7, 12345, 0))
+        got = await in_thread(lambda: send_raw(config, b"", close=True))
+        monkeypatch.undo()
+        assert isinstance(got, bytes)
+        reply = wire.decode_reply(got[4:])
+        assert reply.answer == wire.ErrorAnswer(
+            code="refused", text="this daemon answers user 54321 and root, not user 12345"
+        )
+
+
+async def test_too_many_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
+    async with serving(tmp_path) as (config, _):
+
+        def connect() -> Client:
+            client = Client(config)
+            client.ps()
+            return client
+
+        clients = [await trio.to_thread.run_sync(connect) for _ in range(3)]
+        with pytest.raises(NoDaemon):
+            await in_thread(lambda: ask_ps(config))
+        clients.pop().close()
+        with trio.fail_after(5):
+            while True:
+                try:
+                    await in_thread(lambda: ask_ps(config))
+                    break
+                except NoDaemon:
+                    await trio.sleep(0.01)
+        for client in clients:
+            client.close()
+
+
+def test_no_daemon(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    with pytest.raises(NoDaemon, match=r"no gpud daemon listens at .*control.sock; start one with `gpud serve`"):
+        Client(config)
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(config.control_socket))
+    with pytest.raises(NoDaemon, match="no gpud daemon listens"):
+        Client(config)
+    absent = load_config({"GPUD_RUNTIME_DIR": str(tmp_path / "absent")})
+    with pytest.raises(NoDaemon, match="no gpud daemon listens"):
+        Client(absent)
+
+
+def test_a_socket_that_nobody_reads(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    config.lock_file.write_text("4711\n")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(config.control_socket))
+        listener.listen(1)
+        says = r"the daemon \(pid 4711\) at .* does not answer within 0.2 s"
+        with Client(config, timeout=0.2) as client, pytest.raises(SetupError, match=says):
+            client.ps()
+        waiting = []
+        with pytest.raises(SetupError, match=says):  # and once its backlog is full
+            for _ in range(5):
+                waiting.append(Client(config, timeout=0.2))
+        for client in waiting:
+            client.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "says"),
+    [
+        (frame({"version": 9, "id": 1, "answer": {"type": "ps", "jobs": []}}), VersionError, "speaks version 9"),
+        (frame({"version": 1, "id": 5, "answer": {"type": "ps", "jobs": []}}), ProtocolError, "another question"),
+        (frame({"version": 1, "id": 1, "answer": {"type": "stop", "opened": 1}}), ProtocolError, "another question"),
+        (frame({"version": 1, "id": 1, "answer": {"type": "ps", "jobs": 5}}), ProtocolError, "cannot be read"),
+        (b"\xff\xff\xff\xff", ProtocolError, "over the limit"),
+        (b"\x08\x00", NoDaemon, "ended before it answered"),
+        (b"", NoDaemon, "ended before it answered"),
+    ],
+)
+def test_daemons_that_answer_nonsense(tmp_path: Path, said: bytes, kind: type[GpudError], says: str) -> None:
+    config = config_in(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(config.control_socket))
+        listener.listen(1)
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(said)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            with Client(config) as client, pytest.raises(kind, match=says):
+                client.ps()
+        finally:
+            thread.join(10)
+
+
+def test_a_runtime_dir_that_others_may_write(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    tmp_path.chmod(0o777)
+    with pytest.raises(SetupError, match="others may write"):
+        Client(config)
+    tmp_path.chmod(0o700)

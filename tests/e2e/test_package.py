@@ -1,0 +1,54 @@
+"""`pip install .`: the wheel holds everything that a working gpud needs."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+NEEDED = (
+    "gpud/_native/libgpud_hook.so",
+    "gpud/_native/sim/libcuda.so.1",
+    "gpud/_native/sim/libnvidia-ml.so.1",
+    "gpud/_native/sim/gpud-sim-device",
+    "gpud/_native/sim/profiles/a100-40gb.toml",
+    "gpud/_data/examples/serving.py",
+    "gpud/_data/examples/training.py",
+)
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout, unpacked as an installation would be."""
+    directory = tmp_path_factory.mktemp("wheel")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(directory), str(ROOT)]
+    subprocess.run(build, check=True, env=os.environ | {"PATH": path}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    (wheel,) = directory.glob("gpud-*.whl")
+    target = directory / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(target)
+    for binary in (target / "gpud" / "_native").rglob("*"):
+        binary.chmod(0o755)  # what pip does from the wheel's mode bits
+    return target
+
+
+def test_wheel_holds_all_parts(installed: Path) -> None:
+    missing = [name for name in NEEDED if not (installed / name).exists()]
+    assert not missing
+    assert list((installed / "gpud" / "hooks").glob("_pages.*.so"))
+
+
+def test_doctor_is_content_with_the_installed_parts(installed: Path, tmp_path: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUD_")}
+    environment |= {"PYTHONPATH": str(installed), "GPUD_RUNTIME_DIR": str(tmp_path / "run")}
+    done = subprocess.run(
+        [sys.executable, "-m", "gpud.cli.main", "doctor"], env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert str(installed / "gpud" / "_native" / "libgpud_hook.so") in done.stdout
