@@ -4,8 +4,8 @@ An ordinary numba-cuda program; it knows nothing of gpud. Requests arrive by a P
 that two runs see the same arrivals, and whether or not the one before is done: a request's latency counts from its
 arrival, waiting included. Every answer is compared with NumPy's.
 
-Writes JSON lines (times are CLOCK_MONOTONIC nanoseconds): "ready" once everything is compiled and warm, "request" for
-each request (arrival, begin, end), "summary" at the end. Ends with 1 when an answer was wrong.
+Writes JSON lines (times are CLOCK_MONOTONIC nanoseconds): "ready" once everything is compiled and warm, "start",
+"request" for each request (arrival, begin, end), "summary" at the end. Ends with 1 when an answer was wrong.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from typing import Any, TextIO
 
 import numpy as np
@@ -20,6 +21,7 @@ from numba import cuda
 
 A, C, MASK = 1664525, 1013904223, 0xFFFFFFFF
 THREADS = 128
+warnings.filterwarnings("ignore", message="Grid size .* low occupancy")  # small on purpose
 
 
 @cuda.jit
@@ -128,8 +130,11 @@ def serve(options: argparse.Namespace, out: TextIO) -> bool:
         out.flush()
 
     wrong = 0
+    say(event="ready", pid=os.getpid(), requests=len(offsets_ms), rounds=model.rounds)
+    if options.wait:
+        sys.stdin.readline()
     start = time.monotonic_ns() + 50_000_000
-    say(event="ready", pid=os.getpid(), start=start, requests=len(offsets_ms), rounds=model.rounds)
+    say(event="start", start=start)
     for number, offset_ms in enumerate(offsets_ms):
         arrival = start + int(offset_ms * 1e6)
         wait_until(arrival)
@@ -161,6 +166,7 @@ def main() -> int:
     parser.add_argument(
         "--warm-up", type=int, default=3, help="requests before the first one counted (default %(default)s)"
     )
+    parser.add_argument("--wait", action="store_true", help="once ready, wait for a line on standard input")
     parser.add_argument("--device", type=int, default=0, help="CUDA device number (default %(default)s)")
     parser.add_argument("--out", default="-", help="file for the JSON lines; - is standard output")
     options = parser.parse_args()

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from typing import Any, TextIO
 
 import numpy as np
@@ -20,6 +21,7 @@ from numba import cuda
 
 A, C, MASK = 1664525, 1013904223, 0xFFFFFFFF
 THREADS = 128
+warnings.filterwarnings("ignore", message="Grid size .* low occupancy")  # small on purpose
 
 
 @cuda.jit
@@ -149,7 +151,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=10.0, help="how long, at most (default %(default)s)")
     parser.add_argument("--seed", type=int, default=2, help="of the data (default %(default)s)")
     parser.add_argument(
-        "--every", type=int, default=20, help="steps from one comparison to the next (default %(default)s)"
+        "--every", type=int, default=50, help="steps from one comparison to the next (default %(default)s)"
     )
     parser.add_argument("--size", type=int, default=4096, help="elements of the state (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=1, help="how often a step repeats itself (default %(default)s)")

@@ -70,8 +70,6 @@ class Config(NamedTuple):
     """A page is valid this long without the daemon."""
     failsafe_after_ns: int = 30 * SECOND
     """What was set is held this long after the lease, then the gates open."""
-    graceful_timeout_s: float = 2.0
-    """How long a drain may take."""
 
     @property
     def hook_socket(self) -> Path:
@@ -133,7 +131,8 @@ def make_runtime_dir(directory: Path) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise SetupError(
-            f"cannot make the runtime directory {directory}: {error.strerror}; set GPUD_RUNTIME_DIR to a place you can write"
+            f"cannot make the runtime directory {directory}: {error.strerror}; "
+            "set GPUD_RUNTIME_DIR to a place you can write"
         ) from error
     check_runtime_dir(directory)
 
@@ -153,7 +152,8 @@ def check_runtime_dir(directory: Path) -> None:
         raise SetupError(f"the runtime directory {directory} is not a directory; remove it, or set GPUD_RUNTIME_DIR")
     if found.st_uid not in (os.geteuid(), 0):
         raise SetupError(
-            f"the runtime directory {directory} belongs to user {found.st_uid}, not to you; set GPUD_RUNTIME_DIR to one of yours"
+            f"the runtime directory {directory} belongs to user {found.st_uid}, not to you; "
+            "set GPUD_RUNTIME_DIR to one of yours"
         )
     if found.st_mode & 0o022:
         raise SetupError(f"others may write the runtime directory {directory}; chmod 0700 {directory}")

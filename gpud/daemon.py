@@ -40,8 +40,8 @@ _NVML = "libnvidia-ml.so.1"
 def serve(config: Config) -> int:
     """Serves until SIGTERM, SIGINT or `gpud stop`. Returns the exit code.
 
-    Raises SetupError: another daemon serves this directory (named with its pid), the directory or the limits of this machine
-    do not do, the simulated driver does not start.
+    Raises SetupError: another daemon serves this directory (named with its pid), the directory or the limits of this
+    machine do not do, the simulated driver does not start.
     """
     logging.basicConfig(
         stream=sys.stderr, level=config.log_level.upper(), format="%(asctime)s gpud %(levelname)s %(message)s"
@@ -77,14 +77,19 @@ def hold_lock(config: Config) -> Iterator[None]:
             raise _another(config, file.read().strip() or "unknown") from None
         listener = _listener_pid(config.control_socket)
         if listener is not None:
-            raise _another(config, str(listener))
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
+            raise _another(config, str(listener or "unknown"))
+        try:
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            raise SetupError(
+                f"cannot write {config.lock_file}: {error.strerror}; look at the space there, and at ulimit -f"
+            ) from error
         try:
             yield
         finally:
-            file.truncate(0)
+            with contextlib.suppress(OSError):
+                os.ftruncate(fd, 0)
 
 
 async def run(
@@ -134,11 +139,10 @@ async def run(
                 if signals:
                     await nursery.start(_until_signal, ended)
                 task_status.started()
-                log.info("serving at %s, policy %s", config.runtime_dir, state.policy.name)
+                _say_ready(config, state)
                 await ended.wait()
-                with trio.move_on_after(config.graceful_timeout_s):
-                    sessions.refusing = True
-                    engine.drain()
+                sessions.refusing = True
+                engine.drain()
                 config.control_socket.unlink(missing_ok=True)
         nursery.cancel_scope.cancel()
     log.info("ended; pages stay as they are")
@@ -170,6 +174,14 @@ def process_of(pid: int) -> tuple[int, tuple[tuple[int, int], ...]] | None:
     """(start time, ancestors), None when there is no such process."""
     started = identity.start_time(pid)
     return None if started is None else (started, identity.ancestors(pid))
+
+
+def _say_ready(config: Config, state: State) -> None:
+    """One line whatever the log level: who started it by hand wants to see that it runs."""
+    what = f"a simulated GPU ({config.sim.profile})" if config.sim else f"{len(state.devices)} devices"
+    parameters = ", ".join(f"{name} {value}" for name, value in state.policy.parameters().items())
+    text = f"gpud: serving {what} at {config.runtime_dir}; policy {state.policy.name} ({parameters})"
+    print(text, file=sys.stderr, flush=True)
 
 
 def _restore(state: State, file: StateFile, boot: str) -> None:

@@ -44,7 +44,7 @@ def supervise(
     _tell_by_signal(connection)
     interrupted_at = -SECOND_WITHIN_S
     ending = False
-    listening = True
+    listening = drain(connection)  # what came before the signal was armed
     while True:
         info = signal.sigwaitinfo(WAITED)
         number = info.si_signo
@@ -59,7 +59,7 @@ def supervise(
             if info.si_code != SI_KERNEL and signal.SIGINT not in ignored:
                 _send(child, signal.SIGINT)  # not typed at the terminal, so the program did not get it
             now = time.monotonic()
-            if now - interrupted_at < SECOND_WITHIN_S:
+            if ending or now - interrupted_at < SECOND_WITHIN_S:
                 _end_job(signal.SIGKILL if ending else signal.SIGTERM)
                 ending = True
             interrupted_at = now

@@ -1,4 +1,5 @@
-"""What each request of the control socket is answered with. Reads the engine's state between awaits, changes nothing itself."""
+"""What each request of the control socket is answered with. Reads the engine's state between awaits, changes nothing
+itself."""
 
 import time
 from collections.abc import Awaitable, Callable

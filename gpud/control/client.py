@@ -22,8 +22,9 @@ _A = TypeVar("_A", bound=wire.Answer)
 class Client:
     """One connection to control.sock. Not thread-safe.
 
-    All methods raise NoDaemon (nobody listens), SetupError (somebody listens and does not answer within `timeout` seconds, or the
-    runtime directory is not safe), VersionError (a daemon of another version), ProtocolError (an answer that cannot be read).
+    All methods raise NoDaemon (nobody listens), SetupError (somebody listens and does not answer within `timeout`
+    seconds, or the runtime directory is not safe), VersionError (a daemon of another version), ProtocolError (an
+    answer that cannot be read).
     """
 
     def __init__(self, config: Config, timeout: float = 5.0) -> None:
@@ -59,8 +60,8 @@ class Client:
         return self._ask(wire.AskJobOf(pid=pid), wire.JobOfAnswer).job
 
     def stop(self, wait: bool = True) -> int:
-        """Ends the daemon, every gate open. Returns how many clients' gates were opened, after the daemon has closed its socket
-        when `wait`."""
+        """Ends the daemon, every gate open. Returns how many clients' gates were opened, after the daemon has closed
+        its socket when `wait`."""
         opened = self._ask(wire.AskStop(), wire.StopAnswer).opened
         if wait:
             self._wait_for_end(time.monotonic() + self._timeout)
@@ -71,7 +72,8 @@ class Client:
         number, self._next_id = self._next_id, self._next_id + 1
         try:
             self._socket.settimeout(self._timeout)
-            self._socket.sendall(wire.encode(wire.Request(version=wire.VERSION, id=number, ask=ask)))
+            with contextlib.suppress(ConnectionError):  # closed already: why is in what is still to be read
+                self._socket.sendall(wire.encode(wire.Request(version=wire.VERSION, id=number, ask=ask)))
             body = self._receive(wire.body_size(self._receive(wire.LENGTH.size, deadline)), deadline)
         except TimeoutError:
             raise self._silent() from None
@@ -116,7 +118,8 @@ class Client:
             return self._silent()
         if error.errno in (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR):
             return NoDaemon(
-                f"no gpud daemon listens at {self._path}; start one with `gpud serve` (or `gpud serve --sim` without a GPU)"
+                f"no gpud daemon listens at {self._path}; "
+                "start one with `gpud serve` (or `gpud serve --sim` without a GPU)"
             )
         if error.errno in (errno.EACCES, errno.EPERM):
             return SetupError(f"you may not talk to the daemon at {self._path}; ask who started it, or start your own")
@@ -138,7 +141,8 @@ class Client:
             return
         except TimeoutError:
             raise SetupError(
-                f"the daemon at {self._path} opened the gates, but has not ended within {self._timeout:g} s; look at its log"
+                f"the daemon at {self._path} opened the gates, but has not ended within {self._timeout:g} s; "
+                "look at its log"
             ) from None
 
 

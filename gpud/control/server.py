@@ -131,7 +131,8 @@ async def _exactly(stream: trio.SocketStream, size: int) -> bytes:
 async def open_control(
     listener: socket.socket, answer: Answerer, stop: Callable[[], None], *, frame_s: float = FRAME_S
 ) -> AsyncIterator[Control]:
-    """Serves a listening socket, which stays the caller's, until left. `stop` is called after a StopAnswer has been sent."""
+    """Serves a listening socket, which stays the caller's, until left. `stop` is called after a StopAnswer has been
+    sent."""
     async with trio.open_nursery() as nursery:
         control = Control(answer, stop, frame_s)
         nursery.start_soon(control.accept, listener, nursery)

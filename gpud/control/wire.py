@@ -1,8 +1,8 @@
 """What goes over control.sock: a 4-byte little-endian length, then that many bytes of msgpack, at most 1 MiB.
 
 Every frame is a map with `version` and `id`. A request's `ask` is one of the Ask structs; the reply with its `id` holds
-`answer`, or `error`. Several requests may be under way on one connection. (Room for subscriptions: replies to one `id` may then
-come more than once, with `more` true on all but the last.)
+`answer`, or `error`. Several requests may be under way on one connection. (Room for subscriptions: replies to one
+`id` may then come more than once, with `more` true on all but the last.)
 """
 
 import struct

@@ -57,7 +57,8 @@ class Driver:
         return self._trouble
 
     async def usage(self) -> dict[bytes, Usage]:
-        """By UUID; the last answer when it is fresh; empty while the driver does not answer. Never longer than the deadline."""
+        """By UUID; the last answer when it is fresh; empty while the driver does not answer. Never longer than the
+        deadline."""
         if self._asked_at is not None:
             return {}  # it hangs: do not pile up threads
         if time.monotonic() - self._last_at < FRESH_S:
@@ -84,8 +85,8 @@ class Driver:
 
 
 def ask_nvml(library: Path | None = None) -> list[Usage]:
-    """All devices. `library`: this one instead of the system's, which stays loaded and open (the simulated node lives as long as
-    somebody has it open). Blocks for as long as the driver likes. Raises DriverError."""
+    """All devices. `library`: this one instead of the system's, which stays loaded and open (the simulated node lives
+    as long as somebody has it open). Blocks for as long as the driver likes. Raises DriverError."""
     if library is not None:
         _load(library)
     import pynvml

@@ -12,24 +12,45 @@ MAX_PEERS = 16
 """Looked at directly. Who is beyond is summed up in one word."""
 
 
-def wanted_peers(state: State, client: Client) -> list[Client]:
-    """Clients ranked above this one that share a device with it, oldest first. One that has yet to come back after a restart
-    counts only for those that have its page already."""
-    rank, slots = state.rank_of(client), client.slots()
+Ranked = dict[int, list[Client]]
+"""All clients by rank, oldest first."""
+
+
+def by_rank(state: State) -> Ranked:
+    """Made once for all clients that one event concerns."""
+    found: Ranked = {}
+    for client in sorted(state.clients.values(), key=lambda client: client.order):
+        found.setdefault(state.rank_of(client), []).append(client)
+    return found
+
+
+def wanted_peers(state: State, client: Client, ranked: Ranked) -> list[Client]:
+    """Clients ranked above this one that share a device with it, oldest first. One that has yet to come back after a
+    restart counts only for those that have its page already."""
+    slots = client.slots()
     if not slots or not state.policy.knobs(state.tenants[client.job].job_class).yields:
         return []
+    rank = state.rank_of(client)
     found = [
         other
-        for other in state.clients.values()
-        if (other.live or other.id in client.peers) and state.rank_of(other) < rank and slots & other.slots()
+        for above in ranked
+        if above < rank
+        for other in ranked[above]
+        if (other.live or other.id in client.peers) and slots & other.slots()
     ]
     return sorted(found, key=lambda other: other.order)
 
 
-def update_client(state: State, client: Client) -> list[Effect]:
-    """Brings one client's table and words up to date. The page is written before the message: an entry whose page is not
-    mapped yet, or no more, does not hold, since its generation is not the mapped one's."""
-    wanted = wanted_peers(state, client)
+def update_readers(state: State, ranked: Ranked, rank: int, slots: frozenset[Slot]) -> dict[ClientId, list[Effect]]:
+    """Brings all up to date who must look at clients of this rank on these devices."""
+    readers = [c for below in ranked if below > rank for c in ranked[below] if slots & c.slots()]
+    return {reader.id: update_client(state, reader, ranked) for reader in readers}
+
+
+def update_client(state: State, client: Client, ranked: Ranked) -> list[Effect]:
+    """Brings one client's table and words up to date. The page is written before the message: an entry whose page is
+    not mapped yet, or no more, does not hold, since its generation is not the mapped one's."""
+    wanted = wanted_peers(state, client, ranked)
     kept = [other for other in wanted if other.id in client.peers]
     fresh = [other for other in wanted if other.id not in client.peers]
     chosen = (kept + fresh)[:MAX_PEERS]
@@ -38,10 +59,7 @@ def update_client(state: State, client: Client) -> list[Effect]:
     table: dict[ClientId, PeerEntry] = {}
     for other in chosen:
         entry = client.peers.get(other.id)
-        if entry is None or entry.generation != other.generation:
-            present = next(free) if entry is None else entry.present
-            entry = PeerEntry(present=present, client=other.id, generation=other.generation)
-        table[other.id] = entry
+        table[other.id] = entry or PeerEntry(present=next(free), client=other.id, generation=other.generation)
     changed = table != client.peers
     client.peers = table
     client.beyond = _beyond(client, (other for other in wanted if other.id not in table))
@@ -63,11 +81,6 @@ def publish_client(state: State, client: Client, anew: bool = False) -> list[Eff
     if client.session is None:
         return []
     return [PublishDevice(client=client.id, slot=slot, words=words[slot]) for slot in changed]
-
-
-def readers_below(state: State, rank: int, slots: frozenset[Slot]) -> list[Client]:
-    """Clients that must look at one of this rank on these devices."""
-    return [c for c in state.clients.values() if state.rank_of(c) > rank and slots & c.slots()]
 
 
 def _beyond(client: Client, left: Iterable[Client]) -> dict[Slot, frozenset[ClientId]]:

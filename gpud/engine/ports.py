@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from gpud.model.counters import Counters, HookCounters
+from gpud.model.effects import SendWelcome
 from gpud.model.events import Presence
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
@@ -34,14 +35,13 @@ class PagesPort(Protocol):
 
 
 class SessionsPort(Protocol):
-    """The connections. Nothing here waits: what cannot be sent now is kept, what cannot be kept ends that connection."""
+    """The connections. Nothing here waits: what cannot be sent now is kept, what cannot be kept ends that
+    connection."""
 
     def take_pages(self, session: SessionId) -> tuple[int, int] | None:
         """The two descriptors that came with a HELLO, now the caller's; None when the session is gone."""
 
-    def welcome(
-        self, session: SessionId, client: ClientId, generation: Generation, job: JobId, *, adopt: bool
-    ) -> None: ...
+    def welcome(self, welcome: SendWelcome) -> None: ...
 
     def refuse(self, session: SessionId, code: int, text: str) -> None: ...
 

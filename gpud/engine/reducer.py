@@ -1,12 +1,12 @@
 """The one decision function: `react(state, event, now) -> list[Effect]`. No I/O, no clock; tested by lists of events.
 
-Effects are in the order in which they must become visible. An event about a client that is gone is ignored: sessions end while
-their last events are under way.
+Effects are in the order in which they must become visible. An event about a client that is gone is ignored: sessions
+end while their last events are under way.
 """
 
 from gpud.engine import ticking
 from gpud.engine.classify import classify
-from gpud.engine.peers import publish_client, readers_below, update_client
+from gpud.engine.peers import by_rank, publish_client, update_client, update_readers
 from gpud.engine.state import Client, Device, State, Tenant
 from gpud.model import effects as do
 from gpud.model import events as ev
@@ -106,6 +106,8 @@ def _attach(state: State, event: ev.AttachAsked, now: int) -> list[Effect]:
         else:
             state.adopted += 1
         old.session, old.live, client = event.session, False, old
+        if all(other.session is not None for other in state.clients.values()):
+            state.adopt_until_ns = None
     else:
         if again and (event.generation == 0 or any(c.generation == event.generation for c in state.clients.values())):
             text = f"client {event.client} of this daemon is another process; start anew without the old pages"
@@ -118,11 +120,14 @@ def _attach(state: State, event: ev.AttachAsked, now: int) -> list[Effect]:
     effects += [do.SaveState(), pages, *publish_client(state, client, anew=True)]
     effects.append(
         do.SendWelcome(
-            session=event.session, client=client.id, generation=client.generation, job=client.job, adopt=again
+            session=event.session,
+            client=client.id,
+            generation=client.generation,
+            job=client.job,
+            adopt=again,
+            known=tuple(client.peers.values()),
         )
     )
-    if tenant.launcher and not again:
-        effects.append(do.SendAttached(job=tenant.id, pid=client.who.pid))
     verb = "came back" if again else "attached"
     text = f"client {client.id} (pid {client.who.pid}) of job {tenant.id} ({tenant.job_class}) {verb}"
     return [*effects, do.Record(level="info", text=text)]
@@ -172,11 +177,16 @@ def _mapped(state: State, event: ev.Mapped) -> list[Effect]:
     if client is None:
         return []
     client.live = True
-    effects = update_client(state, client)
+    effects: list[Effect] = []
+    if state.tenants[client.job].launcher and not client.announced:
+        effects.append(do.SendAttached(job=client.job, pid=client.who.pid))
+    client.announced = True
+    ranked = by_rank(state)
+    effects += update_client(state, client, ranked)
     if client.peers and not any(isinstance(effect, do.SendPeers) for effect in effects):
         effects.append(_peers_again(client))  # a client taken over maps them anew
-    for reader in readers_below(state, state.rank_of(client), client.slots()):
-        effects += update_client(state, reader)
+    for theirs in update_readers(state, ranked, state.rank_of(client), client.slots()).values():
+        effects += theirs
     return effects
 
 
@@ -186,11 +196,11 @@ def _devices(state: State, event: ev.DevicesReported, now: int) -> list[Effect]:
         return []
     before = client.slots()
     client.devices = tuple(_slot_for(state, uuid, total) for uuid, total in event.devices)
-    rank = state.rank_of(client)
-    effects = update_client(state, client)
+    ranked = by_rank(state)
+    effects = update_client(state, client, ranked)
     client.awaited = {}
-    for reader in readers_below(state, rank, before | client.slots()):
-        theirs = update_client(state, reader)
+    for number, theirs in update_readers(state, ranked, state.rank_of(client), before | client.slots()).items():
+        reader = state.clients[number]
         effects += theirs
         sent = any(isinstance(effect, do.SendPeers) for effect in theirs)
         if sent and client.id in reader.peers and not reader.slow and reader.live:
@@ -210,7 +220,9 @@ def _peers_mapped(state: State, event: ev.PeersMapped) -> list[Effect]:
     reader.slow = False
     effects: list[Effect] = []
     if event.serial == reader.serial and event.mapped < len(reader.peers):
-        text = f"client {reader.id} could map {event.mapped} of {len(reader.peers)} peers: it is held less than it should be"
+        text = (
+            f"client {reader.id} mapped {event.mapped} of {len(reader.peers)} peers: it is held less than it should be"
+        )
         effects.append(do.Record(level="warning", text=text))
     return effects + _answered(state, reader)
 
@@ -245,15 +257,15 @@ def _forget(state: State, client: Client, reason: str) -> list[Effect]:
     tenant = state.tenants[client.job]
     tenant.clients.discard(client.id)
     effects: list[Effect] = []
-    for reader in readers_below(state, rank, slots):
-        effects += update_client(state, reader)
+    for theirs in update_readers(state, by_rank(state), rank, slots).values():
+        effects += theirs
     client.mapped_serial = client.serial
     effects += _answered(state, client)
     effects.append(do.DropPages(client=client.id))
     _end_if_empty(state, tenant)
     _drop_unused_devices(state)
     if not state.clients:
-        state.lease_due_ns = state.look_due_ns = None
+        state.lease_due_ns = state.look_due_ns = state.adopt_until_ns = None
     text = f"client {client.id} (pid {client.who.pid}) of job {tenant.id} detached: {reason}"
     return [*effects, do.SaveState(), do.Record(level="info", text=text)]
 

@@ -125,8 +125,8 @@ def load(content: bytes, boot: str) -> Saved | None:
 
 
 def restore(state: State, saved: Saved, alive: Callable[[int, int], bool], adopt_until_ns: int) -> None:
-    """Puts what still lives into a fresh state. `alive(pid, started)` asks the kernel. Classes that the policy no longer has
-    become its last one."""
+    """Puts what still lives into a fresh state. `alive(pid, started)` asks the kernel. Classes that the policy no
+    longer has become its last one."""
     state.next_job = saved.next_job
     state.next_client = saved.next_client
     state.next_order = saved.next_order
@@ -179,6 +179,7 @@ def _restore_client(state: State, saved: SavedClient) -> None:
         order=saved.order,
         session=None,
         attached_ns=saved.attached_ns,
+        announced=True,
         devices=tuple(None if slot is None else Slot(slot) for slot in saved.devices),
         peers={entry.client: entry for entry in saved.peers},
         serial=saved.serial,

@@ -90,10 +90,8 @@ class Engine:
                 self._do(effect)
             except (OSError, ProtocolError) as error:
                 if isinstance(effect, do.CreatePages):
-                    code = REFUSED_PROTOCOL if isinstance(error, ProtocolError) else REFUSED_RESOURCES
-                    text = str(error) if isinstance(error, ProtocolError) else f"no pages can be made: {error.strerror}"
-                    failed.append(ev.PagesFailed(client=effect.client, text=text, code=code))
-                    # Nothing else of this list makes sense for it: without pages there is nothing to publish or welcome.
+                    # The rest of this list does nothing for it: it has no pages to publish to or to hand over.
+                    failed.append(_no_pages(effect, error))
                 else:
                     log.warning("%s failed: %s", type(effect).__name__, error)
         return failed
@@ -112,7 +110,7 @@ class Engine:
             case do.DropPages():
                 pages.drop(effect.client)
             case do.SendWelcome():
-                sessions.welcome(effect.session, effect.client, effect.generation, effect.job, adopt=effect.adopt)
+                sessions.welcome(effect)
             case do.SendSlots():
                 sessions.send_slots(effect.client, effect.slots)
             case do.SendPeers():
@@ -121,8 +119,6 @@ class Engine:
                 sessions.send_job(effect.session, effect.job, effect.environment)
             case do.SendAttached():
                 sessions.send_attached(effect.job, effect.pid)
-            case do.WatchLauncher():
-                sessions.watch_launcher(effect.job, effect.pid, effect.started)
             case do.Refuse():
                 sessions.refuse(effect.session, effect.code, effect.text)
             case do.SaveState():
@@ -142,6 +138,13 @@ class Engine:
     def _save(self) -> None:
         """At once and on this task: the file is small, and what is told to a client must be on file before."""
         self._file.write(saved.dump(self.state, self._boot))
+
+
+def _no_pages(effect: do.CreatePages, error: OSError | ProtocolError) -> ev.PagesFailed:
+    if isinstance(error, ProtocolError):
+        return ev.PagesFailed(client=effect.client, text=str(error), code=REFUSED_PROTOCOL)
+    text = f"no pages can be made: {error.strerror or error}"
+    return ev.PagesFailed(client=effect.client, text=text, code=REFUSED_RESOURCES)
 
 
 @asynccontextmanager

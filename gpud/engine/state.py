@@ -24,6 +24,8 @@ class Client:
     session: SessionId | None
     """None: taken over from an earlier daemon, has not come back yet."""
     attached_ns: int
+    announced: bool = False
+    """Its launcher has heard of it."""
     live: bool = False
     """Its pages are sealed and mapped here: others may be shown its presence."""
     devices: tuple[Slot | None, ...] = ()

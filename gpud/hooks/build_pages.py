@@ -2,8 +2,8 @@
 
     build_pages.py INCLUDE_DIR OUT.c
 
-Definitions come from the headers themselves: the text between their `cffi: begin` and `cffi: end` lines, verbatim, so that
-no struct is written down twice.
+Definitions come from the headers themselves: the text between their `cffi: begin` and `cffi: end` lines, verbatim, so
+that no struct is written down twice.
 """
 
 import sys

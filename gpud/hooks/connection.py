@@ -1,4 +1,5 @@
-"""One connection of hook.sock: packets with descriptors in, packets with descriptors out, nothing kept for long and nothing lost.
+"""One connection of hook.sock: packets with descriptors in, packets with descriptors out, nothing kept for long and
+nothing lost.
 
 Knows nothing of what the messages mean beyond `wire.ServerSession`.
 """
@@ -20,15 +21,21 @@ from gpud.model.knobs import PeerEntry
 
 _KEPT_PACKETS = 64
 _BURST, _BURST_S, _REST_S = 64, 0.05, 0.05
-"""Who sends more than `_BURST` packets in `_BURST_S` is read again `_REST_S` later: its own buffer fills, nobody else waits."""
+"""Who sends more than `_BURST` packets in `_BURST_S` is read again `_REST_S` later: its own buffer fills, nobody else
+waits."""
+
+
+PageOf = Callable[[ClientId], int | None]
+"""The descriptor of a client's presence page; None once it is gone."""
 
 
 class Connection:
     """The daemon's end. `send` never waits; `receive` does; `close` closes all that is owned here."""
 
-    def __init__(self, raw: socket.socket, number: SessionId) -> None:
+    def __init__(self, raw: socket.socket, number: SessionId, page_of: PageOf) -> None:
         raw.setblocking(False)
         self.raw = raw
+        self._page_of = page_of
         self.id = number
         self.protocol = wire.ServerSession()
         self.peer: Peer | None = None
@@ -66,8 +73,8 @@ class Connection:
             self.peer = None
 
     async def receive(self) -> wire.Message | None:
-        """The next message, None at the end. Raises ProtocolError. Descriptors it may carry are in `pages` then; all others are
-        closed."""
+        """The next message, None at the end. Raises ProtocolError. Descriptors it may carry are in `pages` then; all
+        others are closed."""
         await self._rest()
         while True:
             await trio.lowlevel.wait_readable(self.raw)
@@ -86,7 +93,7 @@ class Connection:
                 raise ProtocolError(f"a packet is longer than {wire.MAX_BYTES} bytes")
             if truncated & socket.MSG_CTRUNC:
                 raise ProtocolError(
-                    f"descriptors were lost: more than {wire.MAX_FDS} came, or this daemon is at its limit of open files"
+                    f"descriptors were lost: more than {wire.MAX_FDS} came, or this daemon has too many files open"
                 )
             message = self.protocol.receive(packet, len(descriptors))
         except BaseException:
@@ -97,7 +104,8 @@ class Connection:
         return message
 
     def send(self, message: wire.Message, descriptors: tuple[int, ...] = ()) -> None:
-        """Sends now or keeps it (with copies of the descriptors). Too much kept, or no descriptor to be had, ends the connection."""
+        """Sends now or keeps it (with copies of the descriptors). Too much kept, or no descriptor to be had, ends the
+        connection."""
         try:
             packet = self.protocol.send(message)
         except ProtocolError as error:
@@ -121,17 +129,18 @@ class Connection:
         self._work.set()
 
     def send_peers(self, serial: int, peers: tuple[PeerEntry, ...]) -> None:
-        """The complete set; a newer one replaces one that could not be sent yet."""
+        """The complete set, ahead of all that is kept; a newer one replaces one that could not be sent yet."""
         self._peers = (serial, peers)
-        self._work.set()
+        if not self._flush():
+            self._work.set()
 
-    async def write(self, page_of: Callable[[ClientId], int | None]) -> None:
-        """Sends what was kept, until cancelled. `page_of` gives the descriptor of a client's presence page."""
+    async def write(self) -> None:
+        """Sends what was kept, until cancelled."""
         while True:
             await self._work.wait()
             self._work = trio.Event()
             while self._out or self._peers is not None:
-                if not self._flush(page_of):
+                if not self._flush():
                     await trio.lowlevel.wait_writable(self.raw)
             if self.finishing:
                 self.end("refused")
@@ -141,30 +150,31 @@ class Connection:
         self.finishing = True
         self._work.set()
 
-    def _flush(self, page_of: Callable[[ClientId], int | None]) -> bool:
-        if self._out:
-            packet, descriptors = self._out[0]
-            if not self._try(packet, descriptors):
+    def _flush(self) -> bool:
+        """Sends one message of those kept; False when the buffer is full. Peers first: who hears its slots may launch,
+        and must know by then whom to look at."""
+        if self._peers is not None:
+            message, descriptors, delivered = self._build_peers(*self._peers)
+            if not self._try(self.protocol.send(message), descriptors):
                 return False
-            _close_all(self._out.popleft()[1])
+            self._peers, self._delivered = None, delivered
             return True
-        assert self._peers is not None
-        message, descriptors, delivered = self._build_peers(*self._peers, page_of)
-        if not self._try(self.protocol.send(message), descriptors):
+        packet, descriptors = self._out[0]
+        if not self._try(packet, descriptors):
             return False
-        self._peers, self._delivered = None, delivered
+        _close_all(self._out.popleft()[1])
         return True
 
     def _build_peers(
-        self, serial: int, peers: tuple[PeerEntry, ...], page_of: Callable[[ClientId], int | None]
+        self, serial: int, peers: tuple[PeerEntry, ...]
     ) -> tuple[wire.Peers, tuple[int, ...], dict[int, int]]:
-        """New entries first, with descriptors; then those that are mapped already. One whose client is gone by now is left out:
-        a newer set is on its way."""
+        """New entries first, with descriptors; then those that are mapped already. One whose client is gone by now is
+        left out: a newer set is on its way."""
         fresh: list[tuple[wire.PeerPage, int]] = []
         mapped: list[wire.PeerPage] = []
         for entry in peers:
             page = wire.PeerPage(entry.present, entry.client, entry.generation, layout.PRESENCE_BYTES)
-            descriptor = page_of(entry.client)
+            descriptor = self._page_of(entry.client)
             if self._delivered.get(entry.present) == entry.generation:
                 mapped.append(page)
             elif descriptor is not None:
@@ -176,7 +186,8 @@ class Connection:
         return message, tuple(descriptor for _, descriptor in fresh), delivered
 
     def _try(self, packet: bytes, descriptors: tuple[int, ...]) -> bool:
-        """Sends without waiting; False when the buffer is full. A broken connection counts as sent: its reader ends it."""
+        """Sends without waiting; False when the buffer is full. A broken connection counts as sent: its reader ends
+        it."""
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
         try:
             self.raw.sendmsg([packet], rights, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
@@ -198,8 +209,8 @@ class Connection:
 
 
 def hang_up(raw: socket.socket) -> None:
-    """Closes so that the other end can still read what was said last: with packets of its own left unread here, it would get
-    ECONNRESET instead."""
+    """Closes so that the other end can still read what was said last: with packets of its own left unread here, it
+    would get ECONNRESET instead."""
     with raw, contextlib.suppress(OSError):
         raw.setblocking(False)
         raw.shutdown(socket.SHUT_RD)  # whatever it sends from now on, it hears that nobody is there

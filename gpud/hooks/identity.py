@@ -1,7 +1,7 @@
 """Who is at the other end of a socket: the kernel's word, never the client's.
 
-SO_PEERPIDFD (Linux ≥ 6.5) names the very process that connected. Without it: SO_PEERCRED, a pidfd opened by number, and the
-PING that is answered afterwards, so the number was not handed to somebody else in between.
+SO_PEERPIDFD (Linux ≥ 6.5) names the very process that connected. Without it: SO_PEERCRED, a pidfd opened by number,
+and the PING that is answered afterwards, so the number was not handed to somebody else in between.
 """
 
 import os
@@ -36,8 +36,8 @@ def peer_of(connection: socket.socket) -> Peer:
     pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     if pid == 0:
         raise IdentityError(
-            "the daemon cannot see this process: it runs in a PID namespace of its own; start the daemon with the host's PID "
-            "namespace (docker run --pid=host, hostPID: true), or one inside this namespace"
+            "the daemon cannot see this process: it runs in a PID namespace of its own; start the daemon with the "
+            "host's PID namespace (docker run --pid=host, hostPID: true), or one inside this namespace"
         )
     if uid not in (os.geteuid(), 0):
         raise IdentityError(f"this daemon serves user {os.geteuid()}, not user {uid}; start one of your own")

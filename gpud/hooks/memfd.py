@@ -1,4 +1,5 @@
-"""Sealed memfds: made, filled, sealed and checked. No names, no stale files; nobody can cut them short under a reader."""
+"""Sealed memfds: made, filled, sealed and checked. No names, no stale files; nobody can cut them short under a
+reader."""
 
 import errno
 import fcntl
@@ -14,13 +15,13 @@ CLOSED = FIXED | F_SEAL_FUTURE_WRITE
 
 
 def make_page(kind: int, client: int, generation: int, epoch_ns: int) -> int:
-    """A new page of its full size with its header, its size sealed. Returns the descriptor. Raises OSError (no memory, no
-    descriptors)."""
+    """A new page of its full size with its header, its size sealed. Returns the descriptor. Raises OSError (no
+    memory, no descriptors)."""
     size = layout.BYTES[kind]
     fd = os.memfd_create(f"gpud-page-{kind}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        # All of it now: a page that cannot be had later would kill whoever touches it. And no ftruncate, which a limit on
-        # file sizes turns into a deadly signal.
+        # All of it now: a page that cannot be had later would kill whoever touches it. And no ftruncate, which a
+        # limit on file sizes turns into a deadly signal.
         os.posix_fallocate(fd, 0, size)
         header = (layout.PAGE_MAGIC, layout.PAGE_VERSION, kind, size, client, generation, epoch_ns)
         os.pwrite(fd, layout.HEADER.pack(*header), 0)
@@ -39,7 +40,8 @@ def close_page(fd: int) -> None:
 
 
 def check_page(fd: int, kind: int, generation: int) -> None:
-    """A page that a client hands back after a restart: a memfd, sealed, of our size, with our header. Raises ProtocolError.
+    """A page that a client hands back after a restart: a memfd, sealed, of our size, with our header. Raises
+    ProtocolError.
 
     The seals come first: only memory files have them, so nothing later can be made to wait by a strange file system.
     """

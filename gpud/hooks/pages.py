@@ -1,4 +1,5 @@
-"""The pages of all clients: made, handed out, sealed, published to, summed up. The daemon's one place that maps memory."""
+"""The pages of all clients: made, handed out, sealed, published to, summed up. The daemon's one place that maps
+memory."""
 
 import contextlib
 import errno
@@ -41,8 +42,8 @@ class _Pages:
 
 
 class PageStore:
-    """Owns every descriptor and mapping in it. Methods about a client that is not there do nothing, or raise KeyError where
-    an answer is due."""
+    """Owns every descriptor and mapping in it. Methods about a client that is not there do nothing, or raise KeyError
+    where an answer is due."""
 
     SIZES = (layout.CONTROL_BYTES, layout.PRESENCE_BYTES, layout.ACTIVITY_BYTES)
     """Of the three pages, bytes."""
@@ -68,8 +69,8 @@ class PageStore:
             raise
 
     def adopt(self, client: ClientId, generation: Generation, presence_fd: int, activity_fd: int) -> None:
-        """A new control page for a client that brings its others, which are checked. Takes the descriptors over, also when it
-        raises ProtocolError or OSError."""
+        """A new control page for a client that brings its others, which are checked. Takes the descriptors over, also
+        when it raises ProtocolError or OSError."""
         try:
             memfd.check_page(presence_fd, layout.PRESENCE, generation)
             memfd.check_page(activity_fd, layout.ACTIVITY, generation)
@@ -92,8 +93,8 @@ class PageStore:
         return NewPages(control=pages.control_fd, presence=pages.presence_fd, activity=pages.activity_fd)
 
     def seal(self, client: ClientId) -> None:
-        """The client has mapped its pages: nobody else may write them from now on, and only then do we look at them. Raises OSError
-        when the seals cannot be set or do not hold, KeyError."""
+        """The client has mapped its pages: nobody else may write them from now on, and only then do we look at them.
+        Raises OSError when the seals cannot be set or do not hold, KeyError."""
         pages = self._pages[client]
         if pages.presence is None:
             memfd.close_page(pages.presence_fd)

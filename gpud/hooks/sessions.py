@@ -18,6 +18,7 @@ from gpud.hooks.connection import Connection, hang_up
 from gpud.hooks.identity import IdentityError, Peer
 from gpud.hooks.pages import PageStore
 from gpud.model import events as ev
+from gpud.model.effects import SendWelcome
 from gpud.model.errors import ProtocolError, SetupError, VersionError
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import PeerEntry
@@ -71,20 +72,21 @@ class Sessions:
         pages, connection.pages = connection.pages, None
         return pages
 
-    def welcome(self, session: SessionId, client: ClientId, generation: Generation, job: JobId, *, adopt: bool) -> None:
-        connection = self._by_id.get(session)
+    def welcome(self, welcome: SendWelcome) -> None:
+        connection = self._by_id.get(welcome.session)
+        client = welcome.client
         if connection is None or client not in self._pages:
             return
         earlier = self._by_client.get(client)
         if earlier is not None and earlier is not connection:
             earlier.end("the client came back by another connection")
-        connection.client, connection.job = client, job
+        connection.client, connection.job = client, welcome.job
+        connection.known = {(entry.present, entry.generation) for entry in welcome.known}
         self._by_client[client] = connection
         pages = self._pages.handed_out(client)
-        sizes = self._pages.SIZES
-        message = wire.Welcome(connection.protocol.version, client, generation, *sizes, job)
-        descriptors = (pages.control,) if adopt else (pages.control, pages.presence, pages.activity)
-        connection.send(message, descriptors)
+        version = connection.protocol.version
+        message = wire.Welcome(version, client, welcome.generation, *self._pages.SIZES, welcome.job)
+        connection.send(message, (pages.control,) if welcome.adopt else (pages.control, pages.presence, pages.activity))
 
     def refuse(self, session: SessionId, code: int, text: str) -> None:
         connection = self._by_id.get(session)
@@ -141,7 +143,7 @@ class Sessions:
                     raw, wire.REFUSED_RESOURCES, f"this daemon has {MOST_CONNECTIONS} connections and takes no more"
                 )
                 continue
-            connection = Connection(raw, SessionId(self._next))
+            connection = Connection(raw, SessionId(self._next), self._pages.presence_fd)
             self._next += 1
             self._by_id[connection.id] = connection
             self._nursery.start_soon(self._serve, connection)
@@ -160,7 +162,7 @@ class Sessions:
         try:
             with connection.scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(connection.write, self._pages.presence_fd)
+                    nursery.start_soon(connection.write)
                     connection.end(await self._converse(connection, nursery))
         except Exception:  # an error of ours: this client goes, everybody else stays
             log.exception("session %d ends by an error in the daemon", connection.id)
@@ -323,7 +325,8 @@ def _say_no(raw: socket.socket, code: int, text: str) -> None:
 
 
 def listen(path: Path, kind: socket.SocketKind) -> socket.socket:
-    """A listening socket of mode 0600; a stale one is replaced (the caller holds the daemon's lock). Raises SetupError."""
+    """A listening socket of mode 0600; a stale one is replaced (the caller holds the daemon's lock). Raises
+    SetupError."""
     try:
         if path.exists() and not stat.S_ISSOCK(path.lstat().st_mode):
             raise SetupError(f"{path} is in the way and is no socket; remove it")
@@ -339,6 +342,10 @@ def listen(path: Path, kind: socket.SocketKind) -> socket.socket:
     except OSError as error:
         raise SetupError(f"cannot listen at {path}: {error.strerror}; set GPUD_RUNTIME_DIR to another place") from error
     return listener
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
 
 
 @asynccontextmanager
@@ -358,6 +365,6 @@ async def open_sessions(
             try:
                 yield sessions
             finally:
-                path.unlink(missing_ok=True)
+                _remove(path)
                 nursery.cancel_scope.cancel()
         sessions.close()

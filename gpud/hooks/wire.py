@@ -1,8 +1,9 @@
-"""The session protocol of `hooks-native/include/gpud_wire.h`, without I/O: packets ↔ messages, and who may say what when.
+"""The session protocol of `hooks-native/include/gpud_wire.h`, without I/O: packets ↔ messages, and who may say what
+when.
 
 Standard library only: `gpud run` imports this. `encode` and `decode` know the formats; `ServerSession` and
-`ClientSession` know the order. One packet of the SEQPACKET socket is one message. Nothing here touches a descriptor: the
-caller says how many came, and closes all of them when a ProtocolError is raised.
+`ClientSession` know the order. One packet of the SEQPACKET socket is one message. Nothing here touches a descriptor:
+the caller says how many came, and closes all of them when a ProtocolError is raised.
 
 A launcher (`gpud run`) does:
 
@@ -109,7 +110,8 @@ class PeerPage(NamedTuple):
 
 
 class Peers(NamedTuple):
-    """The complete set. The first `descriptors` entries come with one descriptor each, the others are mapped already."""
+    """The complete set. The first `descriptors` entries come with one descriptor each, the others are mapped
+    already."""
 
     serial: int
     descriptors: int
@@ -334,12 +336,13 @@ class ServerSession:
         version = min(hello.version_max, VERSION_MAX)
         if version < max(hello.version_min, VERSION_MIN):
             raise VersionError(
-                f"the client speaks versions {hello.version_min} to {hello.version_max} of the session protocol, this daemon "
-                f"{VERSION_MIN} to {VERSION_MAX}; install the same gpud for both"
+                f"the client speaks versions {hello.version_min} to {hello.version_max} of the session protocol, "
+                f"this daemon {VERSION_MIN} to {VERSION_MAX}; install the same gpud for both"
             )
         if hello.role == ROLE_HOOK and hello.page_version not in (PAGE_VERSION, PAGE_VERSION - 1):
             raise VersionError(
-                f"the client's pages are of version {hello.page_version}, this daemon's {PAGE_VERSION}; install the same gpud for both"
+                f"the client's pages are of version {hello.page_version}, this daemon's {PAGE_VERSION}; "
+                "install the same gpud for both"
             )
         self.role, self.version, self.reattach = hello.role, version, bool(hello.flags & HELLO_REATTACH)
 

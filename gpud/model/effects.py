@@ -57,6 +57,8 @@ class SendWelcome:
     generation: Generation
     job: JobId
     adopt: bool
+    known: tuple[PeerEntry, ...] = ()
+    """Peers whose pages it has mapped already, by an earlier daemon's hand."""
 
 
 @frozen(kw_only=True)
@@ -94,15 +96,6 @@ class SendAttached:
 
 
 @frozen(kw_only=True)
-class WatchLauncher:
-    """A job taken over: say LauncherEnded when that process ends."""
-
-    job: JobId
-    pid: int
-    started: int
-
-
-@frozen(kw_only=True)
 class Refuse:
     """Say no and close."""
 
@@ -126,5 +119,5 @@ class Record:
 
 Effect = (
     CreatePages | DropPages | PublishDevice | PublishOthers | RefreshLease | SendWelcome | SendSlots
-    | SendPeers | SendJob | SendAttached | WatchLauncher | Refuse | SaveState | Record
+    | SendPeers | SendJob | SendAttached | Refuse | SaveState | Record
 )  # fmt: skip

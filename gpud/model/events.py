@@ -7,7 +7,8 @@ from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 
 @frozen(kw_only=True)
 class Who:
-    """A process as the kernel names it. Nothing of it comes from the process itself, but `command`, which is only shown."""
+    """A process as the kernel names it. Nothing of it comes from the process itself, but `command`, which is only
+    shown."""
 
     pid: int
     started: int
@@ -41,9 +42,9 @@ class AttachAsked:
 
     session: SessionId
     who: Who
-    client: ClientId = ClientId(0)
-    generation: Generation = Generation(0)
-    again: bool = False
+    client: ClientId
+    generation: Generation
+    again: bool
     """It brings its presence and activity pages."""
 
 

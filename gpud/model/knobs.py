@@ -5,6 +5,8 @@ from attrs import frozen
 from gpud.model.ids import ClientId, Generation, UnitId
 from gpud.model.units import FOREVER_NS
 
+NO_UNIT = UnitId(0)
+
 
 @frozen(kw_only=True)
 class Knobs:
@@ -42,7 +44,7 @@ class DeviceWords:
 
     gate: int = 0
     rank: int = 0
-    unit: UnitId = UnitId(0)
+    unit: UnitId = NO_UNIT
     peers: tuple[PeerWords, ...] = ()
     others_active: bool = False
     max_inflight: int = 0

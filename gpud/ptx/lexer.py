@@ -9,7 +9,7 @@ from gpud.ptx.errors import PtxError
 
 
 class Token(NamedTuple):
-    """`kind` is name, dot (a `.word`), int, float, string, punct or end; `text` as written; `spaced` after white space."""
+    """`kind` is name, dot (a `.word`), int, float, string, punct or end; `spaced` tells of white space before it."""
 
     kind: str
     text: str

@@ -27,6 +27,10 @@ from gpud.hooks import layout, wire
 from gpud.model.errors import GpudError
 
 TIMEOUT_S = 5.0
+_SLOT_FIELDS = (
+    *("entered", "left", "blocks", "held", "held_ns"),
+    *("thread", "holding", "hold_reason", "hold_peer", "hold_since_ns"),
+)
 
 
 class Gate(NamedTuple):
@@ -121,7 +125,8 @@ class FakeHook:
             self.pump(max(deadline - time.monotonic(), 0.001))
 
     def pump(self, timeout: float = 0.0) -> bool:
-        """Takes one message. False when none came in time (0: none is there). Raises TimeoutError only when `timeout` > 0."""
+        """Takes one message. False when none came in time (0: none is there). Raises TimeoutError only when `timeout`
+        > 0."""
         assert self.socket is not None
         self.socket.settimeout(timeout)
         try:
@@ -178,7 +183,8 @@ class FakeHook:
             self.send(wire.encode((wire.WentActive if active else wire.WentIdle)(slot, edges + 1, now)))
 
     def sees_active(self, slot: int) -> bool:
-        """Some peer in the table of this device is active, by its page; entries whose page is not mapped do not count."""
+        """Some peer in the table of this device is active, by its page; entries whose page is not mapped do not
+        count."""
         for _, _, generation, present in self.peer_table(slot):
             mapped = self.peers.get(present)
             if mapped is not None and mapped[0] == generation:
@@ -188,9 +194,10 @@ class FakeHook:
         return bool(self.gate(slot).others_active)
 
     def set_slot(self, slot: int, thread: int = 0, **fields: int) -> None:
-        """Writes fields of one thread's slot in the activity page: entered, left, blocks, held, held_ns, thread, holding, …"""
+        """Writes fields of one thread's slot in the activity page: entered, left, blocks, held, held_ns, thread,
+        holding, …"""
         assert self.activity is not None
-        names = "entered left blocks held held_ns thread holding hold_reason hold_peer hold_since_ns".split()
+        names = _SLOT_FIELDS
         offset = layout.slot_offset(slot, thread)
         values = dict(zip(names, layout.SLOT.unpack_from(self.activity, offset), strict=True)) | fields
         layout.SLOT.pack_into(self.activity, offset, *(values[name] for name in names))
@@ -286,8 +293,8 @@ def launch(path: Path, asked: Sequence[tuple[str, str]], timeout: float = TIMEOU
 
 
 def main(arguments: list[str]) -> int:
-    """`fake_hook SOCKET`: each line of stdin is `["method", arguments…]` of FakeHook, or `["attribute", NAME]`; each answer is
-    one line of JSON on stdout. Ends with stdin. Byte strings are written in hex."""
+    """`fake_hook SOCKET`: each line of stdin is `["method", arguments…]` of FakeHook, or `["attribute", NAME]`; each
+    answer is one line of JSON on stdout. Ends with stdin. Byte strings are written in hex."""
     with FakeHook(Path(arguments[0])) as hook:
         for line in sys.stdin:
             name, *rest = json.loads(line)
@@ -306,6 +313,8 @@ def _obey(hook: FakeHook, name: str, rest: list[Any]) -> Any:
         hook.report_devices([(bytes.fromhex(uuid), total) for uuid, total in rest[0]])
         hook.pump_until(lambda: hook.slots is not None)
         return hook.slots
+    if name == "set_slot":
+        return hook.set_slot(rest[0], **rest[1])
     if name == "pump_all":
         while not hook.closed and hook.pump():
             pass

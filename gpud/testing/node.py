@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self, TypeVar
 
-from gpud import config
+from gpud.config import load_config
 from gpud.control.client import Client
 from gpud.model.errors import GpudError
 from gpud.native import sim_dir
@@ -72,7 +72,11 @@ class Node:
         self._programs: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
@@ -93,7 +97,7 @@ class Node:
 
     def client(self) -> Client:
         """A connection to the daemon's control socket."""
-        return Client(config.load(self.environment))
+        return Client(load_config(self.environment))
 
     def run(
         self,

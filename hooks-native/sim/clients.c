@@ -102,7 +102,7 @@ static bool agreed(const struct node *node, const struct sim_hello *hello, struc
     else if (hello->devices && hello->devices != node->device_count)
         snprintf(text, SIM_TEXT, "GPUD_SIM_DEVICES=%u: node %s already runs with %u; use another GPUD_SIM_NODE", hello->devices,
                  node->name, node->device_count);
-    else if (hello->time_scale > 0 && fabs(hello->time_scale - node->page->time_scale) > 1e-9 * node->page->time_scale)
+    else if (hello->time_scale > 0 && fabs(hello->time_scale - node->page->time_scale) > 1e-5 * node->page->time_scale)
         snprintf(text, SIM_TEXT, "GPUD_SIM_TIME_SCALE=%g: node %s already runs with %g; use another GPUD_SIM_NODE", hello->time_scale,
                  node->name, node->page->time_scale);
     else if (hello->log[0] && strcmp(hello->log, node->log_path ? node->log_path : ""))

@@ -12,7 +12,7 @@
 #include "ring.h"
 #include "schedule.h"
 
-#define DEVICE_MAX_OUTSTANDING 65536u   /* commands of one client in the schedule; the rest stays in its ring */
+#define DEVICE_MAX_OUTSTANDING 16384u   /* commands of one client in the schedule; the rest stays in its ring */
 
 struct device_queue {
     struct client *client;

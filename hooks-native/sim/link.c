@@ -88,7 +88,7 @@ static int greet(int socket, const struct sim_hello *hello, int fds[FDS], char *
 {
     struct sim_request_head request = { .magic = SIM_PROTO_MAGIC, .type = SIM_HELLO, .text_bytes = sizeof *hello };
     struct sim_reply_head reply;
-    char text[512];
+    char text[1024];
     union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int) * FDS)]; } control;
     struct iovec out[2] = { { &request, sizeof request }, { (void *)(uintptr_t)hello, sizeof *hello } };
     struct iovec in[2] = { { &reply, sizeof reply }, { text, sizeof text } };

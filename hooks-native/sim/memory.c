@@ -15,6 +15,7 @@
 #define MFD_NOEXEC_SEAL 8U
 #endif
 #define GRAIN 512ull
+#define MOST_RANGES 262144u             /* of a device; programs that allocate more take their pieces from larger ranges */
 
 int memory_file(const char *name, uint64_t bytes)
 {
@@ -92,7 +93,7 @@ int memory_alloc(struct memory *m, const void *holder, uint64_t bytes, uint64_t 
     align = align < GRAIN ? GRAIN : align;
     bytes = (bytes + GRAIN - 1) / GRAIN * GRAIN;
     uint32_t index;
-    if (bytes > memory_available(m) || !find_gap(m, bytes, align, &index, offset))
+    if (m->count == MOST_RANGES || bytes > memory_available(m) || !find_gap(m, bytes, align, &index, offset))
         return -ENOMEM;
     if (m->count == m->room) {
         uint32_t room = m->room ? m->room * 2 : 64;

@@ -52,7 +52,7 @@ static const char *skip_arguments(const char *at)
 
 void names_plain(const char *mangled, char *out, size_t size)
 {
-    const char *best = mangled;
+    const char *best = mangled;         /* char may be signed: bytes above 127 are below ' ' then */
     size_t length = strlen(mangled);
     if (!strncmp(mangled, "_Z", 2)) {
         const char *at = mangled + 2;
@@ -90,6 +90,6 @@ void names_plain(const char *mangled, char *out, size_t size)
     if (length >= size)
         length = size - 1;
     for (size_t i = 0; i < length; i++)
-        out[i] = best[i] < ' ' || best[i] == '"' || best[i] == '\\' || best[i] == 127 ? '?' : best[i];
+        out[i] = best[i] < ' ' || best[i] >= 127 || best[i] == '"' || best[i] == '\\' ? '?' : best[i];
     out[length] = 0;
 }

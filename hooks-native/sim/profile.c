@@ -152,6 +152,9 @@ int profile_read(struct profile *profile, const char *directory, const char *nam
     char *dot = strrchr(profile->name, '.');
     if (dot && !strcmp(dot, ".toml"))
         *dot = 0;
+    for (char *c = profile->name; *c; c++)
+        if (*c < ' ' || *c >= 127 || *c == '"' || *c == '\\')
+            *c = '?';                   /* it stands in the log's JSON */
     for (int depth = 0; ; depth++) {
         r.base[0] = 0;
         r.seen_here = 0;

@@ -15,7 +15,7 @@
 #include "device.h"
 #include "log.h"
 
-#define ROUND 16384u                    /* commands taken before sockets are looked at again */
+#define ROUND_NS 5000000u               /* commands are taken for so long before what is due is looked at again */
 #define STAMP_SLACK_NS 1000000u         /* a stamp is this much older than the last look at the ring at most */
 
 static void wake(_Atomic uint32_t *word)
@@ -188,7 +188,8 @@ void rings_take(struct node *node)
     uint64_t clock_ns = device_clock();     /* after the heads: no stamp is later */
     for (struct client *client = node->clients; client; client = client->next)
         client->has_next = fetch(client, clock_ns);
-    for (uint32_t taken = 0; ; taken++) {
+    bool more = true;
+    for (uint32_t taken = 1; ; taken++) {
         struct client *first = NULL;
         for (struct client *client = node->clients; client; client = client->next)
             if (client->has_next && !client->doomed && (!first || client->next_slot.stamp_ns < first->next_slot.stamp_ns))
@@ -197,7 +198,8 @@ void rings_take(struct node *node)
             break;
         submit(first);
         /* What was fetched is submitted, so a long round ends by fetching no more. */
-        first->has_next = taken < ROUND && fetch(first, clock_ns);
+        more = more && (taken % 256 || device_clock() < clock_ns + ROUND_NS);
+        first->has_next = more && fetch(first, clock_ns);
     }
     for (struct client *client = node->clients; client; client = client->next)
         if (client->attached) {

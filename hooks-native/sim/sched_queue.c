@@ -31,25 +31,33 @@ void sched_look(struct schedule *s, struct sched_queue *queue)
     s->work = queue;
 }
 
-static bool record_pending(const struct sched_event *event, uint64_t ticket)
+static uint32_t slot_of(const struct sched_event *event, uint64_t ticket)
 {
-    for (const struct sched_command *c = event->records; c; c = c->next_record)
-        if (c->work.ticket == ticket)
-            return true;
-    return false;
+    uint64_t hash = (ticket ^ (uintptr_t)event) * 0x9e3779b97f4a7c15u;
+    return (uint32_t)(hash >> 40) % SCHED_SLOTS;
 }
 
-/* The record is reached, or will never be: whoever waits for one looks again. */
+static bool record_pending(const struct schedule *s, const struct sched_event *event, uint64_t ticket)
+{
+    const struct sched_command *c = s->records[slot_of(event, ticket)];
+    while (c && (c->work.event != event || c->work.ticket != ticket))
+        c = c->next_record;
+    return c != NULL;
+}
+
+/* The record is reached, or will never be: whoever waits for it looks again. */
 static void record_remove(struct schedule *s, struct sched_command *c)
 {
-    for (struct sched_command **at = &c->work.event->records; *at; at = &(*at)->next_record)
+    uint32_t slot = slot_of(c->work.event, c->work.ticket);
+    for (struct sched_command **at = &s->records[slot]; *at; at = &(*at)->next_record)
         if (*at == c) {
             *at = c->next_record;
             break;
         }
-    for (struct sched_queue **at = &s->blocked; *at;) {
+    for (struct sched_queue **at = &s->blocked[slot]; *at;) {
         struct sched_queue *queue = *at;
-        if (queue->head->work.event != c->work.event) {
+        const struct sched_work *wait = &queue->head->work;
+        if (wait->event != c->work.event || wait->wait_ticket != c->work.ticket) {
             at = &queue->next_blocked;
             continue;
         }
@@ -83,12 +91,10 @@ static void report(struct schedule *s, struct sched_command *c, bool dropped)
     };
     if (c->state == SCHED_HELD)
         r.overrun_ns = s->now - c->due_ns;
-    device->counters.overrun_ns += r.overrun_ns;
-    device->counters.overruns += r.overrun_ns > 0;
-    if (sched_is_copy(c->work.kind))
-        device->counters.copies++;
-    else
-        device->counters.kernels++;
+    bool copy = sched_is_copy(c->work.kind);
+    *(copy ? &device->counters.copy_overrun_ns : &device->counters.overrun_ns) += r.overrun_ns;
+    *(copy ? &device->counters.copy_overruns : &device->counters.overruns) += r.overrun_ns > 0;
+    *(copy ? &device->counters.copies : &device->counters.kernels) += 1;
     s->hooks.finished(s->hooks.arg, &r);
 }
 
@@ -155,11 +161,12 @@ static void examine(struct schedule *s, struct sched_queue *queue)
             pop(s, c);
             break;
         case SIM_WAIT:
-            if (c->work.event && record_pending(c->work.event, c->work.wait_ticket)) {
+            if (c->work.event && record_pending(s, c->work.event, c->work.wait_ticket)) {
                 if (!queue->in_blocked) {
                     queue->in_blocked = true;
-                    queue->next_blocked = s->blocked;
-                    s->blocked = queue;
+                    uint32_t slot = slot_of(c->work.event, c->work.wait_ticket);
+                    queue->next_blocked = s->blocked[slot];
+                    s->blocked[slot] = queue;
                 }
                 return;
             }
@@ -231,8 +238,9 @@ bool sched_submit(struct schedule *s, struct sched_queue *queue, const struct sc
     if (work->event)
         work->event->references++;
     if (work->kind == SIM_RECORD && work->event) {
-        c->next_record = work->event->records;
-        work->event->records = c;
+        uint32_t slot = slot_of(work->event, work->ticket);
+        c->next_record = s->records[slot];
+        s->records[slot] = c;
     }
     if (queue->tail)
         queue->tail->next = c;
@@ -261,12 +269,13 @@ static void unlink_queue(struct schedule *s, struct sched_queue *queue)
             queue->in_waking = false;
             break;
         }
-    for (struct sched_queue **at = &s->blocked; queue->in_blocked && *at; at = &(*at)->next_blocked)
-        if (*at == queue) {
-            *at = queue->next_blocked;
-            queue->in_blocked = false;
-            break;
-        }
+    if (!queue->in_blocked)
+        return;
+    queue->in_blocked = false;
+    struct sched_queue **at = &s->blocked[slot_of(queue->head->work.event, queue->head->work.wait_ticket)];
+    while (*at != queue)
+        at = &(*at)->next_blocked;
+    *at = queue->next_blocked;
 }
 
 void sched_queue_drop(struct schedule *s, struct sched_queue *queue)

@@ -11,7 +11,8 @@ struct sched_command {
     struct sched_queue *queue;
     struct sched_command *next;             /* in its queue */
     struct sched_command *peer;             /* in the context's startable or running list, or the copy engine's */
-    struct sched_command *next_held, *next_record;
+    struct sched_command *next_held;
+    struct sched_command *next_record;      /* in its slot of the records */
     enum sched_state state;
     bool started;
     uint64_t seq;                           /* order of becoming startable */
@@ -40,7 +41,6 @@ struct sched_queue {
 
 struct sched_event {
     void *user;
-    struct sched_command *records;          /* submitted, not reached yet */
     uint32_t references;                    /* commands that name it */
     bool closing;
     struct sched_event *next, **link;       /* of the schedule */
@@ -58,6 +58,7 @@ struct sched_context {
     struct sched_context *next;             /* of the schedule */
 };
 
+#define SCHED_SLOTS 8192u               /* of a hash table; a power of two */
 #define SCHED_BUCKETS 16
 #define SCHED_BUCKET_NS 100000000ull
 
@@ -91,7 +92,9 @@ struct schedule {
     struct sched_event *events;
     struct sched_queue *work;               /* heads to look at */
     struct sched_queue *waking;             /* heads that wait for their `earliest` */
-    struct sched_queue *blocked;            /* heads that wait for a record */
+    /* By event and ticket: records that are submitted and not reached, and queues whose heads wait for one of them. */
+    struct sched_command *records[SCHED_SLOTS];
+    struct sched_queue *blocked[SCHED_SLOTS];
     struct sched_command *held;
     struct sched_command *spare;            /* commands to use again */
     uint32_t device_count;

@@ -70,9 +70,11 @@ struct sched_report {
 struct sched_counters {
     uint64_t busy_ns;               /* a kernel, memset or copy within the device was on the device */
     uint64_t copy_busy_ns;          /* sum of both copy engines */
-    uint64_t overrun_ns;
+    uint64_t overrun_ns;            /* kernels and memsets that waited for their computation */
+    uint64_t copy_overrun_ns;       /* copies that did */
     uint64_t switch_ns;
-    uint64_t kernels, copies, switches, cuts, overruns;
+    uint64_t kernels, copies, switches, cuts;
+    uint64_t overruns, copy_overruns;
 };
 
 /* What the owner is asked and told. `queue_user`, `event_user`: as given at creation. */

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "page.h"
 
 #define WANTED 1000     /* out of the way of programs that count from below, within what most limits allow */
 
@@ -21,7 +22,7 @@ bool gpud_descriptor_keep(struct gpud_descriptor *descriptor, int fd)
 {
     struct stat info;
 
-    descriptor->fd = -1;
+    gpud_store(&descriptor->fd, -1);
     if (fd < 0)
         return false;
     int moved = fcntl(fd, F_DUPFD_CLOEXEC, high_number());
@@ -35,20 +36,24 @@ bool gpud_descriptor_keep(struct gpud_descriptor *descriptor, int fd)
         close(fd);
         return false;
     }
-    *descriptor = (struct gpud_descriptor){ .fd = fd, .device = info.st_dev, .inode = info.st_ino };
+    /* Application threads may be looking: they see the new number with the new identity, or nothing of ours. */
+    gpud_store(&descriptor->device, info.st_dev);
+    gpud_store(&descriptor->inode, info.st_ino);
+    gpud_store_release(&descriptor->fd, fd);
     return true;
 }
 
 bool gpud_descriptor_is_ours(const struct gpud_descriptor *descriptor)
 {
     struct stat info;
-    return descriptor->fd >= 0 && fstat(descriptor->fd, &info) == 0 && info.st_dev == descriptor->device &&
-           info.st_ino == descriptor->inode;
+    int fd = gpud_load_acquire(&descriptor->fd);
+    return fd >= 0 && fstat(fd, &info) == 0 && info.st_dev == gpud_load(&descriptor->device) &&
+           info.st_ino == gpud_load(&descriptor->inode);
 }
 
 void gpud_descriptor_drop(struct gpud_descriptor *descriptor)
 {
     if (gpud_descriptor_is_ours(descriptor))
         close(descriptor->fd);
-    descriptor->fd = -1;
+    gpud_store(&descriptor->fd, -1);
 }

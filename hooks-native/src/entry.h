@@ -13,8 +13,8 @@ extern int gpud_live;
 /* GPUD_DISABLE=1: every call goes straight to the driver. Valid after gpud_remember_environment(). */
 extern int gpud_disabled;
 extern int gpud_disable_is_garbage;     /* neither 0 nor 1: said once, at the first CUDA call */
-/* Mark of this thread: 1 while it is inside one of our entries, so that a driver, or an interposer loaded after us,
- * that comes back through our symbols is not gated or counted twice. */
+/* Mark of this thread: 1 while it is inside one of our entries, so that a driver, or an interposer loaded after us, that comes
+ * back through our symbols is not gated or counted twice. Launches on the fast path do without: their slot tells. */
 extern __thread int gpud_inside __attribute__((tls_model("initial-exec")));
 
 /* Finds the dlsym behind ours. Idempotent; called by the constructor, or earlier by the first dlsym of another library's

@@ -3,88 +3,14 @@
 
 #include <sys/prctl.h>
 #include "gate_decide.h"
+#include "presence.h"
 #include "real.h"
 #include "wait.h"
 
-uint64_t gpud_word = GPUD_WORD_STEP;
-uint32_t gpud_managed;
 uint64_t gpud_peers_serial = 1;
-uint32_t gpud_slot_of[GPUD_MAX_DEVICES];
 uint32_t gpud_closed;
 uint32_t gpud_captures;
 uint32_t gpud_exiting;
-
-#define NEVER_QUIET UINT64_MAX      /* no edge word looks like this */
-#define CONTEXT_STALE 1             /* in thread->bound: the generation holds, the context may not */
-
-void gpud_word_raise(uint64_t set, uint64_t clear)
-{
-    uint64_t before = gpud_load(&gpud_word);
-    while (!__atomic_compare_exchange_n(&gpud_word, &before, ((before + GPUD_WORD_STEP) | set) & ~clear, false,
-                                        __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-        ;
-}
-
-void gpud_context_changed(int whole_process)
-{
-    struct gpud_thread *thread = &gpud_thread;
-
-    if (whole_process) {
-        gpud_word_raise(0, 0);
-        return;
-    }
-    thread->word = 0;
-    thread->bound |= CONTEXT_STALE;
-}
-
-static uint32_t device_slot_of(uint32_t ordinal)
-{
-    if (!gpud_load_acquire(&gpud_managed) || ordinal >= GPUD_MAX_DEVICES)
-        return GPUD_UNMANAGED;
-    uint32_t device = gpud_load(&gpud_slot_of[ordinal]);
-    return device < GPUD_MAX_DEVICES ? device : GPUD_UNMANAGED;
-}
-
-bool gpud_bind(struct gpud_thread *thread)
-{
-    static const uint32_t open_gate;
-    static const uint64_t no_edge;
-    uint64_t generation = gpud_load_acquire(&gpud_word) & ~(uint64_t)GPUD_WORD_REASONS;
-    CUcontext context = NULL;
-    CUdevice ordinal = -1;
-
-    if (thread->bound == generation)
-        return thread->device != GPUD_UNMANAGED;
-    thread->word = 0;
-    if (real.cuCtxGetCurrent == NULL || real.cuCtxGetCurrent(&context) != CUDA_SUCCESS)
-        context = NULL;
-    if (thread->bound == (generation | CONTEXT_STALE) && context != NULL && context == thread->context) {
-        thread->bound = generation;
-        return thread->device != GPUD_UNMANAGED;
-    }
-    if (context == NULL || real.cuCtxGetDevice(&ordinal) != CUDA_SUCCESS)
-        ordinal = -1;
-    thread->context = context;
-    thread->ordinal = (uint32_t)ordinal;
-    thread->device = device_slot_of((uint32_t)ordinal);
-    thread->stream = GPUD_NO_STREAM;
-    if (thread->device == GPUD_UNMANAGED) {
-        thread->slot = &thread->own;
-        thread->gate = &open_gate;
-        thread->edge = &no_edge;
-        thread->edge_seen = 0;
-        thread->flags = 0;
-    } else {
-        struct gpud_slot *slot = gpud_slot_claim(thread, thread->device);
-        thread->flags = thread->shared & 1u << thread->device ? GPUD_PASS_SHARED : 0;
-        thread->slot = thread->flags ? &thread->own : slot;
-        thread->gate = &gpud_control()->device[thread->device].gate;
-        thread->edge = gpud_edge_word(&gpud_presence()->device[thread->device]);
-        thread->edge_seen = NEVER_QUIET;
-    }
-    thread->bound = generation;
-    return thread->device != GPUD_UNMANAGED;
-}
 
 /* The marks. One more thread in the gate; and taken back where the launch is not made now. */
 static void mark(struct gpud_slot *slot, uint32_t flags)
@@ -117,22 +43,38 @@ static void fence_if_needed(void)
     }
 }
 
-static bool capturing(CUstream stream)
+bool gpud_is_capturing(CUstream stream)
 {
-    CUstreamCaptureStatus status = 0;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     return gpud_load(&gpud_captures) != 0 && real.cuStreamIsCapturing != NULL &&
            real.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* The peers above, with the edge words of those that are idle past resume_after: as long as a word stays what it was, no clock
- * needs to be read. */
+static void unwatch(struct gpud_thread *thread)
+{
+    thread->gate_seen = 0;
+    thread->watch_count = 0;
+}
+
+static void watch_word(struct gpud_thread *thread, const uint64_t *word, uint64_t quiet)
+{
+    thread->watch[thread->watch_count++] = (struct gpud_watch){ word, quiet };
+}
+
+/* A launch has just passed by itself under preempt alone: as long as the edge words of the peers above stay what they are, no
+ * clock needs to be read for the next one. Where one of them is not quiet long enough, nothing is watched. */
 static void watch_anew(struct gpud_thread *thread, uint64_t now)
 {
     const struct gpud_control_device *knobs = &gpud_control()->device[thread->device];
-    uint64_t control = gpud_load_acquire(&knobs->generation), serial = gpud_load_acquire(&gpud_peers_serial);
-    uint64_t resume_after = gpud_load(&knobs->resume_after_ns);
-    uint32_t count = gpud_load(&knobs->peer_count), watched = 0;
+    const uint64_t *peer_words = (const uint64_t *)(const void *)&knobs->peer_count;    /* and others_active */
 
+    unwatch(thread);
+    watch_word(thread, &knobs->generation, gpud_load_acquire(&knobs->generation));
+    watch_word(thread, &gpud_peers_serial, gpud_load_acquire(&gpud_peers_serial));
+    watch_word(thread, peer_words, gpud_load_acquire(peer_words));
+    uint32_t count = (uint32_t)thread->watch[2].quiet, others = (uint32_t)(thread->watch[2].quiet >> 32);
+    uint64_t resume_after = gpud_load(&knobs->resume_after_ns);
+    bool all_quiet = others == 0;
     for (uint32_t i = 0; i < count && i < GPUD_MAX_PEERS; i++) {
         const struct gpud_presence_page *page = gpud_peer_above(knobs, &knobs->peers[i], gpud_present, GPUD_MAX_PRESENT);
         if (page == NULL)
@@ -140,31 +82,17 @@ static void watch_anew(struct gpud_thread *thread, uint64_t now)
         const struct gpud_presence_device *device = &page->device[thread->device];
         uint64_t word = gpud_load_acquire(gpud_peer_edge_word(device));
         uint64_t since = gpud_load(&device->idle_since_ns);
-        bool quiet = !GPUD_EDGE_ACTIVE(word) && (since == 0 || gpud_sum_to(since, resume_after) <= now);
-        thread->watch[watched].word = gpud_peer_edge_word(device);
-        thread->watch[watched++].quiet = quiet ? word : NEVER_QUIET;
+        all_quiet &= !GPUD_EDGE_ACTIVE(word) && (since == 0 || gpud_sum_to(since, resume_after) <= now);
+        watch_word(thread, gpud_peer_edge_word(device), word);
     }
-    thread->watch_count = watched;
-    thread->watch_device = thread->device;
-    thread->watch_control = control;
-    thread->watch_peers = serial;
+    if (all_quiet)
+        thread->gate_seen = GPUD_GATE_PREEMPT;
+    else
+        unwatch(thread);
 }
-
-/* Only peers are to be looked at, all else is as this thread saw it last, and all peers are as quiet as they were. */
-static inline bool all_quiet(const struct gpud_thread *thread, CUstream stream)
-{
-    uint64_t look = (gpud_load(&gpud_word) ^ thread->word) | ((uintptr_t)stream ^ (uintptr_t)thread->stream) |
-                    (gpud_load(thread->edge) ^ thread->edge_seen) | (gpud_load(thread->gate) ^ GPUD_GATE_PREEMPT) |
-                    (thread->watch_device ^ thread->device);
-    if (look != 0)
-        return false;
-    const struct gpud_control_device *knobs = &gpud_control()->device[thread->device];
-    look = (gpud_load(&knobs->generation) ^ thread->watch_control) | (gpud_load(&gpud_peers_serial) ^ thread->watch_peers) |
-           gpud_load(&knobs->others_active);
-    for (uint32_t i = 0; i < thread->watch_count; i++)
-        look |= gpud_load(thread->watch[i].word) ^ thread->watch[i].quiet;
-    return look == 0;
-}
+_Static_assert(offsetof(struct gpud_control_device, peer_count) % 8 == 0 &&
+               offsetof(struct gpud_control_device, others_active) == offsetof(struct gpud_control_device, peer_count) + 4,
+               "read as one word");
 
 /* Passes counted by max_pause; a launch that passes by itself ends them. */
 static void count_passes(struct gpud_thread *thread, const struct gpud_decision *decision)
@@ -179,6 +107,24 @@ static void count_passes(struct gpud_thread *thread, const struct gpud_decision 
     }
     thread->passes--;
     gpud_add(&gpud_activity()->device[thread->device].passed, 1);
+}
+
+/* A client is held as a whole: on all devices it uses while one of them is claimed, else a rank that waits for its peer spins on one
+ * device while the peer is held on another. Windows are each device's own. */
+static struct gpud_decision decide(const struct gpud_thread *thread, struct gpud_own own, uint64_t now)
+{
+    struct gpud_decision first = gpud_decide(gpud_control(), thread->device, gpud_present, GPUD_MAX_PRESENT, &own, now);
+    uint32_t others = gpud_load(&gpud_devices_used) & ~(1u << thread->device);
+
+    own.inflight = 0;
+    while (!first.hold && others != 0) {
+        uint32_t device = (uint32_t)__builtin_ctz(others);
+        struct gpud_decision other = gpud_decide(gpud_control(), device, gpud_present, GPUD_MAX_PRESENT, &own, now);
+        if (other.hold || first.why == GPUD_WHY_OPEN)
+            first = other;
+        others &= others - 1;
+    }
+    return first;
 }
 
 /* Waits until the launch may pass, or until what the thread knows is out of date (then `again`). Returns the pass's flags. */
@@ -201,11 +147,11 @@ static uint32_t pass_gate(struct gpud_thread *thread, struct gpud_hold *hold, bo
             struct gpud_own own = { .held_since_ns = hold->since_ns, .passes = thread->passes };
             if (limit != 0)
                 own.inflight = gpud_window_poll(device, limit, hold->since_ns == 0 || hold->lead);
-            decision = gpud_decide(gpud_control(), device, gpud_present, GPUD_MAX_PRESENT, &own, now);
+            decision = decide(thread, own, now);
         }
         if (!decision.hold && (limit == 0 || gpud_window_take(device, limit, decision.why != GPUD_WHY_OPEN))) {
             count_passes(thread, &decision);
-            if (gate & GPUD_GATE_PREEMPT)
+            if (gate == GPUD_GATE_PREEMPT && decision.why == GPUD_WHY_OPEN && gpud_load(&gpud_devices_used) == 1u << device)
                 watch_anew(thread, now);
             return limit != 0 ? GPUD_PASS_WINDOW : 0;
         }
@@ -223,23 +169,34 @@ static struct gpud_pass pass_unmanaged(struct gpud_thread *thread, CUstream stre
     return (struct gpud_pass){ .slot = &thread->own, .device = GPUD_UNMANAGED, .flags = 0 };
 }
 
+/* The first launch of a burst through an open gate: the edge before all else, since lower clients wait for no longer than this.
+ * True if it was made. The stream is noted later; until then the keeper cannot find the device idle, for the launch is marked. */
+static inline bool go_active_at_once(const struct gpud_thread *thread)
+{
+    bool woke = false;
+    if (thread->word == gpud_load(&gpud_word) && thread->device != GPUD_UNMANAGED && gpud_load(thread->gate) == 0 &&
+        !GPUD_EDGE_ACTIVE(gpud_load(thread->edge)))
+        gpud_make_active(thread->device, &woke);
+    return woke;
+}
+
 struct gpud_pass gpud_enter_slow(CUstream stream)
 {
     struct gpud_thread *thread = &gpud_thread;
     struct gpud_hold hold = { 0 };
     struct gpud_pass pass;
+    bool woke = go_active_at_once(thread);
     uint64_t word;
 
-    if (all_quiet(thread, stream))
-        return (struct gpud_pass){ .slot = thread->slot, .device = thread->device, .flags = 0 };
     unmark(thread->slot, 0);
     for (;;) {
+        unwatch(thread);
         word = gpud_load_acquire(&gpud_word);
         if (!gpud_bind(thread)) {
             gpud_hold_end(thread, &hold);
             return pass_unmanaged(thread, stream, word);
         }
-        if (capturing(stream)) {
+        if (gpud_is_capturing(stream)) {
             gpud_hold_end(thread, &hold);
             return (struct gpud_pass){ .slot = NULL, .device = thread->device, .flags = GPUD_PASS_CAPTURING };
         }
@@ -262,12 +219,21 @@ struct gpud_pass gpud_enter_slow(CUstream stream)
     }
     gpud_hold_end(thread, &hold);
     if (gpud_load(thread->edge) != thread->edge_seen || stream != thread->stream) {
-        if (gpud_presence_enter(thread, stream))
-            pass.flags |= GPUD_PASS_WAKE;
+        gpud_presence_enter(thread, stream, &woke);
         thread->stream = stream;
     }
+    if (woke && gpud_load(&gpud_keeper_asleep))
+        pass.flags |= GPUD_PASS_WAKE;
     thread->word = word & GPUD_WORD_REASONS || pass.flags & GPUD_PASS_SHARED ? 0 : word;
     return pass;
+}
+
+static void count_failure(uint32_t device, CUresult result)
+{
+    if (device != GPUD_UNMANAGED)
+        gpud_add(&gpud_activity()->device[device].launches_failed, 1);
+    if (result == CUDA_ERROR_DEINITIALIZED)
+        gpud_store_total(&gpud_exiting, 1);
 }
 
 void gpud_leave_slow(struct gpud_pass *pass, CUstream stream, CUresult result)
@@ -276,10 +242,8 @@ void gpud_leave_slow(struct gpud_pass *pass, CUstream stream, CUresult result)
         return;
     if (pass->flags & GPUD_PASS_WINDOW)
         gpud_window_launched(pass->device, stream, result);
-    if (result != CUDA_SUCCESS && pass->device != GPUD_UNMANAGED)
-        gpud_add(&gpud_activity()->device[pass->device].launches_failed, 1);
-    if (result == CUDA_ERROR_DEINITIALIZED)
-        gpud_store_total(&gpud_exiting, 1);
+    if (result != CUDA_SUCCESS)
+        count_failure(pass->device, result);
     if (pass->flags & GPUD_PASS_SHARED)
         __atomic_fetch_add(&pass->slot->left, 1, __ATOMIC_RELEASE);
     else

@@ -1,35 +1,74 @@
-/* gate.h: the launch path. Included by whoever defines a GATE entry. */
+/* gate.h: the launch path. Included by whoever defines a GATE entry. The fast halves are expanded into each entry: nothing but loads
+ * and two stores to the thread's own slot while all is open and known. */
 #ifndef GPUD_GATE_H
 #define GPUD_GATE_H
 
 #include "state.h"
 
-/* Enters the gate; returns when the launch may be made. Nothing but loads and one store while all is open and known. */
-static inline struct gpud_pass gpud_enter(CUstream stream, int per_thread)
+/* Marks the entry. True: pass, and leave by gpud_leave_fast(*own). False: something is to be looked at, and the mark is made:
+ * gpud_enter_slow, or gpud_unmark. A mark that was there already (the driver came back through our symbols) is such a thing. */
+static inline bool gpud_enter_fast(CUstream stream, int per_thread, struct gpud_slot **own)
 {
     struct gpud_thread *thread = &gpud_thread;
     struct gpud_slot *slot = thread->slot;
+    uint64_t entered = gpud_load(&slot->entered);
+    uint64_t inside = entered ^ gpud_load(&slot->left);
 
     if (per_thread && stream == NULL)
         stream = CU_STREAM_PER_THREAD;
-    gpud_bump(&slot->entered);
+    gpud_store(&slot->entered, entered + 1);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);    /* the mark before the look; the closer's membarrier does the rest */
     uint64_t look = (gpud_load(&gpud_word) ^ thread->word) | ((uintptr_t)stream ^ (uintptr_t)thread->stream) |
-                    (gpud_load(thread->edge) ^ thread->edge_seen) | gpud_load(thread->gate);
-    if (__builtin_expect(look != 0, 0))
-        return gpud_enter_slow(stream);
-    return (struct gpud_pass){ .slot = slot, .device = thread->device, .flags = 0 };
+                    (gpud_load(thread->edge) ^ thread->edge_seen) | (gpud_load(thread->gate) ^ thread->gate_seen) | inside;
+    *own = slot;
+    /* Under preempt: the peers ranked above are as quiet as they were. Nothing is watched while the gate is open. */
+    for (uint32_t i = 0; __builtin_expect(i < thread->watch_count, 0); i++)
+        look |= gpud_load(thread->watch[i].word) ^ thread->watch[i].quiet;
+    return __builtin_expect(look == 0, 1);
 }
 
 /* The real call has returned. */
-static inline void gpud_leave(struct gpud_pass *pass, CUstream stream, int per_thread, CUresult result)
+static inline void gpud_leave_fast(struct gpud_slot *slot, CUstream stream, int per_thread, CUresult result)
 {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (__builtin_expect((pass->flags | (uint32_t)result) != 0, 0)) {
-        gpud_leave_slow(pass, per_thread && stream == NULL ? CU_STREAM_PER_THREAD : stream, result);
+    if (__builtin_expect(result != CUDA_SUCCESS, 0)) {
+        struct gpud_pass pass = { .slot = slot, .device = gpud_thread.device };
+        gpud_leave_slow(&pass, per_thread && stream == NULL ? CU_STREAM_PER_THREAD : stream, result);
         return;
     }
-    gpud_store_release(&pass->slot->left, gpud_load(&pass->slot->left) + 1);
+    gpud_store_release(&slot->left, gpud_load(&slot->left) + 1);
+}
+
+/* After gpud_enter_fast said no: was this thread in an entry already? (Its word is 0 until it has a slot of its own.) */
+static inline bool gpud_nested(void)
+{
+    struct gpud_slot *slot = gpud_thread.slot;
+    return gpud_thread.word != 0 && gpud_load(&slot->entered) - 1 != gpud_load(&slot->left);
+}
+
+/* Takes the mark of gpud_enter_fast back: the launch is none of ours. */
+static inline void gpud_unmark(void)
+{
+    struct gpud_slot *slot = gpud_thread.slot;
+    gpud_store(&slot->entered, gpud_load(&slot->entered) - 1);
+}
+
+/* The two paths in one: returns when the launch may be made. */
+static inline struct gpud_pass gpud_enter(CUstream stream, int per_thread)
+{
+    struct gpud_slot *slot;
+
+    if (gpud_enter_fast(stream, per_thread, &slot))
+        return (struct gpud_pass){ .slot = slot, .device = gpud_thread.device, .flags = 0 };
+    return gpud_enter_slow(per_thread && stream == NULL ? CU_STREAM_PER_THREAD : stream);
+}
+
+static inline void gpud_leave(struct gpud_pass *pass, CUstream stream, int per_thread, CUresult result)
+{
+    if (pass->flags == 0)
+        gpud_leave_fast(pass->slot, stream, per_thread, result);
+    else
+        gpud_leave_slow(pass, per_thread && stream == NULL ? CU_STREAM_PER_THREAD : stream, result);
 }
 
 #endif

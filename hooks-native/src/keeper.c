@@ -48,7 +48,7 @@ void gpud_keeper_wake(void)
 {
     if (__atomic_exchange_n(&gpud_keeper_asleep, 0, __ATOMIC_SEQ_CST) == 1 && gpud_descriptor_is_ours(&wake_ends[1])) {
         int saved = errno;
-        send(wake_ends[1].fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        send(gpud_load(&wake_ends[1].fd), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
         errno = saved;
     }
 }

@@ -1,9 +1,11 @@
 /* launch.h: the launch path, inlined into every GATE trampoline. Contract of the data plane's two halves:
  * interception (entry, real, trampolines, tbl/) calls these; gate, presence, window, keeper, session implement them.
  *
- *     struct gpud_pass pass = gpud_enter();
- *     result = real(…);
- *     gpud_leave(&pass, stream, result);
+ *     if (gpud_enter_fast(stream, …, &slot)) {         else {
+ *         result = real(…);                                pass = gpud_enter_slow(stream);
+ *         gpud_leave_fast(slot, …, result);                result = real(…);
+ *     }                                                    gpud_leave_slow(&pass, stream, result);
+ *                                                      }
  *
  * Nothing here reads a clock, takes a lock, or writes a shared line while the gate is open and the client is active. */
 #ifndef GPUD_LAUNCH_H
@@ -21,12 +23,10 @@ struct gpud_pass {
 #define GPUD_PASS_WINDOW 2          /* the window wants to know of this launch */
 #define GPUD_PASS_SHARED 4          /* slot shared among threads: atomic adds */
 
-/* `stream` is the stream argument as the caller gave it, `per_thread` true in _ptsz entries (a NULL stream then means the
- * thread's own default stream). Fast path inline, slow path in gate.c. gate.h defines them (declared here they would be
- * "declared static but never defined" wherever only the rest of this file is wanted):
- *
- *     static inline struct gpud_pass gpud_enter(CUstream stream, int per_thread);
- *     static inline void gpud_leave(struct gpud_pass *pass, CUstream stream, int per_thread, CUresult result); */
+/* gate.h defines the launch path itself (it needs more than this file): gpud_enter_fast, gpud_leave_fast, gpud_nested, gpud_unmark,
+ * gpud_enter_slow, gpud_leave_slow; gpud_enter and gpud_leave are the two paths in one. `stream` is the stream argument as the
+ * caller gave it, `per_thread` true in _ptsz entries (a NULL stream then means the thread's own default stream); the slow
+ * halves get CU_STREAM_PER_THREAD in its place. */
 
 /* SYNC entries, after the real call returned `result`: what it proves about idleness. */
 enum gpud_proof {

@@ -83,8 +83,7 @@ CUstream gpud_stream_named(CUstream stream, int per_thread)
     return stream;
 }
 
-/* 0→1 if it is 0. Returns the edge word as it is then; `woke` is set if this call made the edge. */
-static uint64_t make_active(uint32_t device, bool *woke)
+uint64_t gpud_make_active(uint32_t device, bool *woke)
 {
     uint64_t *word = gpud_edge_word(&gpud_presence()->device[device]);
     uint64_t seen = gpud_load(word);
@@ -161,15 +160,14 @@ static void begin_burst(struct gpud_burst *burst, const struct gpud_thread *thre
     burst->edges = edges;
 }
 
-bool gpud_presence_enter(struct gpud_thread *thread, CUstream stream)
+void gpud_presence_enter(struct gpud_thread *thread, CUstream stream, bool *woke)
 {
     uint32_t device = thread->device;
     struct gpud_burst *burst = &gpud_bursts[device];
     struct gpud_slot *slot = thread->slots[device];
-    bool woke = false;
 
     gpud_burst_begin(burst);
-    uint64_t word = make_active(device, &woke);
+    uint64_t word = gpud_make_active(device, woke);
     if (burst->edges != GPUD_EDGE_COUNT(word))
         begin_burst(burst, thread, GPUD_EDGE_COUNT(word));
     else if (burst->sole != slot || burst->sole_context != thread->context)
@@ -178,7 +176,6 @@ bool gpud_presence_enter(struct gpud_thread *thread, CUstream stream)
     note_stream(burst, thread, gpud_stream_named(stream, 0), slot);
     gpud_burst_end(burst);
     thread->edge_seen = word;
-    return woke && gpud_load(&gpud_keeper_asleep);
 }
 
 /* Asks the driver about one stream or event: true when it is finished. The stream's context is made current for it. */
@@ -248,7 +245,7 @@ bool gpud_presence_ask(uint32_t device)
         if (after.entered != before.entered || gpud_load_total(&burst->sequence) != sequence) {
             bool woke = false;
             gpud_store_total(&burst->slipped, 1);
-            make_active(device, &woke);
+            gpud_make_active(device, &woke);
             idle = false;
         } else {
             gpud_store(&gpud_presence()->device[device].inflight, 0);

@@ -1,4 +1,4 @@
-/* presence.h: the set of streams with work that is not proven finished. Shared by presence.c and proof.c only. */
+/* presence.h: the edges, and the set of streams with work that is not proven finished. Shared by gate.c, presence.c and proof.c. */
 #ifndef GPUD_PRESENCE_H
 #define GPUD_PRESENCE_H
 
@@ -37,6 +37,8 @@ void gpud_used_set(struct gpud_used *to, const struct gpud_used *from);
 void gpud_used_clear(struct gpud_burst *burst, bool destroy_events);
 void gpud_used_remove(struct gpud_burst *burst, uint32_t index);
 bool gpud_used_is(const struct gpud_used *used, CUstream stream, CUcontext context, uint32_t thread);
+/* 0→1 if it is 0. Returns the edge word as it is then; `woke` is set if this call made the edge. */
+uint64_t gpud_make_active(uint32_t device, bool *woke);
 bool gpud_make_idle(uint32_t device, uint64_t active, uint64_t now);
 
 #pragma GCC visibility pop

@@ -26,13 +26,6 @@ static struct point *place_of(CUevent event)
     return &points[((uintptr_t)event * UINT64_C(0x9e3779b97f4a7c15)) >> 56];
 }
 
-static bool is_capturing(CUstream stream)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return gpud_load(&gpud_captures) != 0 && real.cuStreamIsCapturing != NULL &&
-           real.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 void gpud_event_gone(CUevent event)
 {
     pthread_mutex_lock(&points_lock);
@@ -48,7 +41,7 @@ void gpud_event_recorded(CUevent event, CUstream stream, int per_thread)
 
     if (!gpud_load(&gpud_managed))
         return;
-    if (!gpud_bind(thread) || is_capturing(gpud_stream_named(stream, per_thread))) {
+    if (!gpud_bind(thread) || gpud_is_capturing(gpud_stream_named(stream, per_thread))) {
         gpud_event_gone(event);
         return;
     }

@@ -9,7 +9,8 @@
 #include "log.h"
 #include "state.h"
 
-#define ANSWER_WITHIN_NS (900 * GPUD_MILLISECOND)
+#define PATIENCE_NS (900 * GPUD_MILLISECOND)    /* then the user is told; the program has not waited longer than this */
+#define ANSWER_WITHIN_NS (5 * GPUD_SECOND)      /* then the connection is given up */
 #define SHORTEST_PAUSE_NS (100 * GPUD_MILLISECOND)
 #define LONGEST_PAUSE_NS GPUD_SECOND
 #define LONGEST_SULK_NS (30 * GPUD_SECOND)      /* after sessions that ended at once */
@@ -153,7 +154,8 @@ void gpud_session_try(struct gpud_session *session, uint64_t now)
         return;
     }
     session->state = GPUD_SESSION_HELLO;
-    session->deadline_ns = now + ANSWER_WITHIN_NS;
+    session->deadline_ns = now + PATIENCE_NS;
+    session->give_up_ns = now + ANSWER_WITHIN_NS;
     say_hello(session);
 }
 
@@ -163,7 +165,11 @@ void gpud_session_late(struct gpud_session *session, uint64_t now)
         return;
     gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_SILENT, "the daemon at %s does not answer: this program runs without gpud until it "
              "does; restart `gpud serve`", session->config->socket.sun_path);
-    gpud_session_close(session, LONGEST_PAUSE_NS);
+    gpud_keeper_outcome();
+    if (now < session->give_up_ns)
+        session->deadline_ns = session->give_up_ns;
+    else
+        gpud_session_close(session, LONGEST_PAUSE_NS);
 }
 
 static void pay_debts(struct gpud_session *session, bool *full)

@@ -31,6 +31,7 @@ struct gpud_session {
     uint64_t retry_ns, pause_ns;    /* CLOSED: next try, and how long the pause before it was */
     uint64_t ready_ns;          /* when it became READY */
     uint64_t deadline_ns;       /* of the answer awaited; UINT64_MAX: none is */
+    uint64_t give_up_ns;        /* when waiting for answers ends for good */
     /* To be sent as soon as the socket takes it. */
     bool owe_mapped, owe_devices, owe_peers_mapped;
     uint32_t peers_serial, peers_mapped;

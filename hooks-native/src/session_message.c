@@ -49,7 +49,7 @@ static void on_device_slots(struct gpud_session *session, const struct gpud_msg_
     }
     for (uint32_t i = 0; i < GPUD_MAX_DEVICES; i++)
         gpud_store(&gpud_slot_of[i], i < slots->count ? slots->slot[i] : UINT32_MAX);
-    if (seen == 0)
+    if (seen == 0 && slots->count != 0)
         gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_UNMANAGED, "the daemon manages none of this program's %u devices: its launches are "
                  "not arbitrated", slots->count);
     gpud_store_release(&gpud_managed, 1);
@@ -105,8 +105,10 @@ bool gpud_session_devices(struct gpud_msg_devices *message)
         size_t bytes = 0;
         if (real.cuDeviceGet != NULL)
             real.cuDeviceGet(&device, i);
-        if (real.cuDeviceGetUuid_v2 == NULL || real.cuDeviceGetUuid_v2(&uuid, device) != CUDA_SUCCESS)
-            answered = real.cuDeviceGetUuid != NULL && real.cuDeviceGetUuid(&uuid, device) == CUDA_SUCCESS;
+        /* The first names a MIG instance itself. Where neither answers, the daemon knows no such device: it is not managed. */
+        if ((real.cuDeviceGetUuid_v2 == NULL || real.cuDeviceGetUuid_v2(&uuid, device) != CUDA_SUCCESS) &&
+            real.cuDeviceGetUuid != NULL)
+            real.cuDeviceGetUuid(&uuid, device);
         if (real.cuDeviceTotalMem_v2 != NULL)
             real.cuDeviceTotalMem_v2(&bytes, device);
         memcpy(message->device[i].uuid, uuid.bytes, sizeof uuid.bytes);

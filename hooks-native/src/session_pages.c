@@ -46,7 +46,7 @@ static int map_own(int presence_fd, int activity_fd)
     }
     int failure = gpud_map_own(presence_fd, activity_fd);
     if (failure == 0) {
-        gpud_add_total(&gpud_attachment, 1);    /* slots of before belong to nobody here */
+        gpud_slots_renew();
         gpud_word_raise(0, 0);
     }
     return failure;
@@ -115,7 +115,8 @@ void gpud_session_welcome(struct gpud_session *session, const struct gpud_msg_we
     session->client = welcome->client;
     session->state = GPUD_SESSION_MAPPED;
     session->owe_mapped = session->owe_devices = true;
-    session->deadline_ns = gpud_now() + GPUD_SECOND;
+    gpud_add_total(&gpud_peers_serial, 1);      /* what threads know of the page before it does not hold for this one */
+    gpud_word_raise(0, 0);
     gpud_add(&gpud_activity()->attaches, 1);
     memset(session->edge_sent_ns, 0, sizeof session->edge_sent_ns);
     if (count == 1)         /* a daemon that has just begun knows no edge: the next flush tells it the state */

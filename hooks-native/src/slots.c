@@ -17,7 +17,9 @@ static const uint64_t no_edge;
 __thread struct gpud_thread gpud_thread __attribute__((tls_model("initial-exec"))) = NEW_THREAD;
 
 uint32_t gpud_attachment = 1;
+uint32_t gpud_devices_used;
 static uint32_t used[GPUD_MAX_DEVICES];     /* slots below this have been claimed at some time */
+static uint32_t first[GPUD_MAX_DEVICES];    /* claims begin here */
 static pthread_key_t exit_key;
 static bool exit_key_made;
 
@@ -54,8 +56,20 @@ void gpud_slots_forget(void)
 {
     gpud_thread = (struct gpud_thread)NEW_THREAD;
     gpud_attachment++;
+    gpud_devices_used = 0;
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
-        used[device] = 0;
+        used[device] = first[device] = 0;
+}
+
+/* New pages: a thread that has not launched since still points to its slot of before, and will mark it once more before it sees
+ * that. So slots that were in use are claimed last. */
+void gpud_slots_renew(void)
+{
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
+        uint32_t count = gpud_load(&used[device]);
+        gpud_store(&first[device], count < SHARED_SLOT ? count : 0);
+    }
+    gpud_add_total(&gpud_attachment, 1);
 }
 
 /* Its thread ended without running destructors (a raw thread, or the key could not be made). */
@@ -85,7 +99,8 @@ static void note_used(uint32_t device, uint32_t index)
 static struct gpud_slot *find_free(struct gpud_slot *slots, uint32_t device, uint32_t id)
 {
     for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < SHARED_SLOT; i++) {
+        for (uint32_t step = 0; step < SHARED_SLOT; step++) {
+            uint32_t i = (gpud_load(&first[device]) + step) % SHARED_SLOT;
             note_used(device, i);   /* before the first mark, so that no sum misses it */
             if (take(&slots[i], id))
                 return &slots[i];
@@ -126,6 +141,8 @@ struct gpud_slot *gpud_slot_claim(struct gpud_thread *thread, uint32_t device)
         thread->shared |= 1u << device;
     }
     thread->slots[device] = slot;
+    if (!(__atomic_fetch_or(&gpud_devices_used, 1u << device, __ATOMIC_SEQ_CST) & 1u << device))
+        gpud_word_raise(0, 0);      /* from now on other devices' launches look at this one's peers too */
     return slot;
 }
 

@@ -27,10 +27,13 @@ extern uint64_t gpud_word;
 #define GPUD_NO_STREAM ((CUstream)UINTPTR_MAX)  /* equal to no stream: look at everything at the next launch */
 #define GPUD_PASS_WAKE 8        /* beside those of launch.h: wake the keeper once the launch is made */
 
+/* A word that says whether a launch under preempt may pass without asking the clock: the edge word of a peer ranked above, with its
+ * value when it was last found idle past resume_after; and the words that say whether the list itself still holds. */
 struct gpud_watch {
-    const uint64_t *word;       /* edge word of a peer that ranks above */
-    uint64_t quiet;             /* its value when it was last found idle past resume_after */
+    const uint64_t *word;
+    uint64_t quiet;
 };
+#define GPUD_MAX_WATCH (GPUD_MAX_PEERS + 3)
 
 /* One per thread, initial-exec. The first part is read by each launch. */
 struct gpud_thread {
@@ -42,15 +45,15 @@ struct gpud_thread {
     CUstream stream;            /* the stream that this thread last registered in the burst */
     uint32_t device;
     uint32_t flags;             /* of its passes: GPUD_PASS_SHARED */
+    uint32_t gate_seen;         /* value of the gate word that may be passed at once: open, or preempt with all watched words quiet */
+    uint32_t watch_count;
+    struct gpud_watch watch[GPUD_MAX_WATCH];
     /* the rest is for slow paths */
     uint64_t bound;             /* generation for which device and context are valid; 0: look anew */
     CUcontext context;
     uint32_t ordinal;
     uint32_t attachment;        /* attachment for which slots[] holds */
     uint32_t passes;            /* launches that max_pause still lets through */
-    uint32_t watch_count, watch_device;
-    uint64_t watch_control, watch_peers;
-    struct gpud_watch watch[GPUD_MAX_PEERS];
     struct gpud_slot *slots[GPUD_MAX_DEVICES];
     uint32_t shared;            /* bit per device: its slot is the shared one */
     uint32_t id;                /* kernel thread id */
@@ -61,6 +64,7 @@ extern __thread struct gpud_thread gpud_thread __attribute__((tls_model("initial
 
 extern uint32_t gpud_managed;       /* 1: attached, device slots known, not detached */
 extern uint32_t gpud_attachment;    /* raised with each new set of own pages */
+extern uint32_t gpud_devices_used;  /* bit per device slot that some thread has launched on */
 extern uint64_t gpud_peers_serial;  /* raised before and after peers' pages change */
 extern uint32_t gpud_slot_of[GPUD_MAX_DEVICES];     /* client ordinal → device slot; UINT32_MAX: not managed */
 extern uint32_t gpud_closed;        /* bit per device slot: closed by gpud_close() */
@@ -74,6 +78,7 @@ void gpud_word_raise(uint64_t set, uint64_t clear);
 
 /* slots.c */
 void gpud_slots_start(void);
+void gpud_slots_renew(void);                /* keeper: new pages; slots of before belong to nobody */
 void gpud_slots_forget(void);               /* forked child: this thread starts anew */
 struct gpud_slot *gpud_slot_claim(struct gpud_thread *thread, uint32_t device);
 struct gpud_marks {
@@ -87,15 +92,17 @@ struct gpud_pass gpud_enter_slow(CUstream stream);
 void gpud_leave_slow(struct gpud_pass *pass, CUstream stream, CUresult result);
 /* Finds device, context and slot of the calling thread anew; true if it has a managed device. */
 bool gpud_bind(struct gpud_thread *thread);
+/* Into a capture; the driver is asked only while any capture is open. */
+bool gpud_is_capturing(CUstream stream);
 /* Closes a device for good (turn, swap, detach): returns 0 when no launch is past the gate, or -ETIMEDOUT with the gate
  * open again at `deadline_ns`. Keeper only. */
 int gpud_close(uint32_t device, uint64_t deadline_ns);
 void gpud_open(uint32_t device);
 
 /* presence.c */
-/* Before a launch of a thread bound to a managed device: makes the device active and notes the stream. True if the keeper sleeps
- * and must be woken once the launch is made. */
-bool gpud_presence_enter(struct gpud_thread *thread, CUstream stream);
+/* Before a launch of a thread bound to a managed device, which is marked already: makes the device active (`woke` is set if this
+ * call did) and notes the stream. */
+void gpud_presence_enter(struct gpud_thread *thread, CUstream stream, bool *woke);
 /* Asks the driver whether all used streams of the device are finished; goes idle if so. Never waits for a lock. */
 bool gpud_presence_ask(uint32_t device);
 void gpud_presence_forget(void);            /* forked child */

@@ -58,14 +58,37 @@ static inline void gpud_ended(CUstream stream, int per_thread, CUresult result)
     if (UNLIKELY(gpud_inside >= gpud_live) && (gpud_inside || !gpud_first_call()))       \
         return next_table.name ? next_table.name arguments : CUDA_ERROR_NO_DEVICE
 
+/* The same for a launch, which is marked already. Before the start no thread takes the fast path. */
+static bool launch_straight_on(void)
+{
+    if (!gpud_inside && !gpud_nested() && (gpud_live || gpud_first_call()))
+        return false;
+    gpud_unmark();
+    return true;
+}
+
 #define GATE_BODY(next_table, name, arguments, stream_argument, per_thread)              \
     {                                                                                    \
-        STRAIGHT_ON(next_table, name, arguments);                                        \
         CUstream into = (stream_argument);                                               \
-        gpud_inside = 1;                                                                 \
-        struct gpud_pass pass = gpud_enter(into, per_thread);                            \
+        struct gpud_slot *slot;                                                          \
+        if (UNLIKELY(!gpud_enter_fast(into, per_thread, &slot)))                         \
+            return slow_##next_table##_##name arguments;                                 \
         CUresult result = next_table.name arguments;                                     \
-        gpud_leave(&pass, into, per_thread, result);                                     \
+        gpud_leave_fast(slot, into, per_thread, result);                                 \
+        return result;                                                                   \
+    }
+
+/* A function of its own: in line, it would cost the fast path the registers that its calls need. */
+#define GATE_SLOW(next_table, name, parameters, arguments, stream_argument, per_thread)  \
+    __attribute__((noinline, cold)) static CUresult slow_##next_table##_##name parameters \
+    {                                                                                    \
+        if (launch_straight_on())                                                        \
+            return next_table.name ? next_table.name arguments : CUDA_ERROR_NO_DEVICE;   \
+        CUstream into = named_stream((stream_argument), per_thread);                     \
+        gpud_inside = 1;                                                                 \
+        struct gpud_pass pass = gpud_enter_slow(into);                                   \
+        CUresult result = next_table.name arguments;                                     \
+        gpud_leave_slow(&pass, into, result);                                            \
         gpud_inside = 0;                                                                 \
         return result;                                                                   \
     }
@@ -87,6 +110,8 @@ static inline void gpud_ended(CUstream stream, int per_thread, CUresult result)
     static CUresult handed_##name parameters body(real, name, __VA_ARGS__)
 
 #define CU_GATE(since, name, parameters, arguments, stream, per_thread) \
+    GATE_SLOW(gpud_next, name, parameters, arguments, stream, per_thread) \
+    GATE_SLOW(real, name, parameters, arguments, stream, per_thread)      \
     BOTH(name, parameters, GATE_BODY, arguments, stream, per_thread)
 #define CU_AFTER(kind, since, name, parameters, arguments, ...) \
     BOTH(name, parameters, AROUND_BODY, arguments, (void)0, __VA_ARGS__)

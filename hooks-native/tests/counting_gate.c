@@ -2,6 +2,25 @@
 #include "counting_gate.h"
 
 struct counting counting;
+__thread struct counting_thread counting_thread;
+
+struct gpud_pass gpud_enter_slow(CUstream stream)
+{
+    counting_thread.word = 1;
+    COUNT(entered);
+    counting.stream = stream;
+    counting.per_thread = stream == CU_STREAM_PER_THREAD;
+    return (struct gpud_pass){ .slot = &counting_thread.slot };
+}
+
+void gpud_leave_slow(struct gpud_pass *pass, CUstream stream, CUresult result)
+{
+    (void)stream;
+    pass->slot->left++;
+    COUNT(left);
+    if (result)
+        COUNT(failed);
+}
 
 void gpud_proved(enum gpud_proof proof, void *handle, int per_thread, CUresult result)
 {

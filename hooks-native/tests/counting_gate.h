@@ -3,6 +3,7 @@
 #ifndef GPUD_COUNTING_GATE_H
 #define GPUD_COUNTING_GATE_H
 
+#include <stdbool.h>
 #include "launch.h"
 
 /* What the tests read: `counting` is exported by the hook built with this gate. */
@@ -19,30 +20,55 @@ extern __attribute__((visibility("default"))) struct counting counting;
 
 #define COUNT(field) __atomic_fetch_add(&counting.field, 1, __ATOMIC_RELAXED)
 
-static inline struct gpud_pass gpud_enter(CUstream stream, int per_thread)
+/* Marks of this thread; `word` is 0 until its first launch has gone the slow way. */
+struct counting_thread {
+    struct gpud_slot slot;
+    uint64_t word;
+};
+extern __thread struct counting_thread counting_thread __attribute__((tls_model("initial-exec")));
+
+struct gpud_pass gpud_enter_slow(CUstream stream);
+void gpud_leave_slow(struct gpud_pass *pass, CUstream stream, CUresult result);
+
+static inline bool gpud_enter_fast(CUstream stream, int per_thread, struct gpud_slot **own)
 {
-#ifdef COUNTING_BENCH       /* bare marks, to measure the way there */
-    (void)stream, (void)per_thread;
-    __atomic_store_n(&counting.entered, __atomic_load_n(&counting.entered, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
-#else
+    struct gpud_slot *slot = &counting_thread.slot;
+    uint64_t entered = slot->entered++;
+
+    *own = slot;
+    if (entered != slot->left || !counting_thread.word)
+        return false;
+#ifndef COUNTING_BENCH      /* else bare marks, to measure the way there */
     COUNT(entered);
     counting.stream = stream;
     counting.per_thread = per_thread;
+#else
+    (void)stream, (void)per_thread;
 #endif
-    return (struct gpud_pass){ 0 };
+    return true;
 }
 
-static inline void gpud_leave(struct gpud_pass *pass, CUstream stream, int per_thread, CUresult result)
+static inline void gpud_leave_fast(struct gpud_slot *slot, CUstream stream, int per_thread, CUresult result)
 {
-    (void)pass, (void)stream, (void)per_thread;
-#ifdef COUNTING_BENCH
-    (void)result;
-    __atomic_store_n(&counting.left, __atomic_load_n(&counting.left, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
-#else
+    (void)stream, (void)per_thread;
+    slot->left++;
+#ifndef COUNTING_BENCH
     COUNT(left);
     if (result)
         COUNT(failed);
+#else
+    (void)result;
 #endif
+}
+
+static inline bool gpud_nested(void)
+{
+    return counting_thread.word && counting_thread.slot.entered - 1 != counting_thread.slot.left;
+}
+
+static inline void gpud_unmark(void)
+{
+    counting_thread.slot.entered--;
 }
 
 #endif

@@ -37,6 +37,8 @@ class FakeDaemon:
         self.hellos: list[tuple[int, ...]] = []
         self.answer = message(70, text(7, ""))
         self.instead_of_ping: bytes | None = None
+        self.floods = 0
+        self.flooded = threading.Event()
         self.connections: list[socket.socket] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.bind(str(directory / "hook.sock"))
@@ -70,6 +72,9 @@ class FakeDaemon:
             return
         self.launches.append(launch[16:].decode().split("\n"))
         connection.send(self.answer)
+        for pid in range(1, self.floods + 1):
+            connection.send(message(71, text(pid, "")))
+        self.flooded.set()
 
     def close(self) -> None:
         """Hangs up on everybody."""

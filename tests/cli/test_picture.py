@@ -87,17 +87,26 @@ def test_pieces_close_together_are_joined() -> None:
     assert merge([(0.0, 0.2), (0.3, 0.4), (0.1, 0.25)], 0.01) == [(0.0, 0.25), (0.3, 0.4)]
 
 
-def printed(found: Outcome) -> str:
+def printed(found: Outcome, width: int = 160) -> str:
     out = io.StringIO()
-    show(Console(file=out, width=160), found, label_of(found))
+    show(Console(file=out, width=width), found, label_of(found))
     return out.getvalue()
+
+
+def test_the_table_fits_a_terminal_of_80_columns() -> None:
+    text = printed(outcome(), width=80)
+    assert "…" not in text
+    row = next(line for line in text.splitlines() if line.strip().startswith("both, preempt-mix"))
+    assert row.split()[-1] == "yes"
+    assert "wall" not in text.splitlines()[2]
+    assert "p50/p99 ms" in printed(outcome(), width=120)
 
 
 def test_the_table_says_that_it_is_simulated_and_what_is_possible() -> None:
     text = printed(outcome())
     assert "simulated, profile a100-40gb-demo, time scale 2.5" in text
     assert "e^(−λ·resume_after)" in text
-    assert "1 ms requests, preempt-mix" in text
+    assert "1 ms, preempt-mix" in text
     assert "null contender" in text
     assert "not valid" not in text
 
@@ -119,5 +128,7 @@ def test_the_json_line_has_the_keys_that_were_promised() -> None:
     for one in told["runs"].values():
         assert wanted <= one.keys()
     assert told["runs"]["alone"]["training_steps_per_s"] is None
+    assert told["null_contender"] == 1.0
+    assert told["training_of_possible"] > 0
     assert set(told["short_requests"]) == {"alone", "preempt-mix"}
     assert json.loads(as_json(outcome(doubts=["x"]), "p"))["valid"] is False

@@ -68,6 +68,28 @@ def test_the_daemons_environment_reaches_the_program(gpud: Gpud, daemon: FakeDae
     assert gpud("run", "sh", "-c", script, LD_LIBRARY_PATH="/mine").stdout == f"node-a /sim:/mine {runtime}\n"
 
 
+def test_the_simulated_driver_comes_first_on_request(
+    gpud: Gpud, daemon: FakeDaemon, natives: Path, tmp_path: Path
+) -> None:
+    refused = gpud("run", "--sim", "true")
+    assert refused.returncode == 125
+    assert f"{natives}/sim/libcuda.so.1" in refused.stderr
+    (tmp_path / "sim").mkdir()
+    (tmp_path / "sim" / "libcuda.so.1").write_text("")
+    (tmp_path / "libgpud_hook.so").symlink_to(natives / "libgpud_hook.so")
+    script = 'echo "$LD_LIBRARY_PATH $GPUD_SIM_NODE"'
+    done = gpud("run", "--sim", "sh", "-c", script, GPUD_NATIVE_DIR=str(tmp_path), LD_LIBRARY_PATH="/mine")
+    assert done.stdout == f"{tmp_path}/sim:/mine user-{os.getuid()}\n"
+    daemon.answer = message(70, text(1, f"GPUD_SIM_NODE=theirs\nLD_LIBRARY_PATH={tmp_path}/sim\n"))
+    done = gpud("run", "--sim", "sh", "-c", script, GPUD_NATIVE_DIR=str(tmp_path))
+    assert done.stdout == f"{tmp_path}/sim theirs\n"
+
+
+def test_the_device_is_chosen(gpud: Gpud, daemon: FakeDaemon) -> None:
+    assert gpud("run", "--gpu", "1", "sh", "-c", 'echo "$CUDA_VISIBLE_DEVICES"').stdout == "1\n"
+    assert "gpu=1" in daemon.launches[0]
+
+
 def test_no_daemon(gpud: Gpud, runtime: Path) -> None:
     done = gpud("run", "true")
     assert done.returncode == 75
@@ -148,6 +170,19 @@ def test_a_daemon_that_goes_away_while_the_program_runs(daemon: FakeDaemon, envi
         assert process.stdout.readline() == "started\n"
         daemon.close()
         process.communicate("", timeout=20)
+    assert process.returncode == 0
+
+
+def test_what_the_daemon_says_meanwhile_is_read(daemon: FakeDaemon, environment: dict[str, str]) -> None:
+    """Each process of the job that attaches is told to gpud run: thousands may not stop the daemon's sending."""
+    daemon.floods = 3000
+    with subprocess.Popen(
+        [sys.executable, "-m", "gpud.cli.main", "run", "cat"], env=environment, stdin=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert daemon.flooded.wait(20)
+        finally:
+            process.communicate("", timeout=20)
     assert process.returncode == 0
 
 

@@ -59,10 +59,20 @@ stats = st.builds(
     JobStats,
     job=jobs,
     held_histogram=few,
-    **{
-        name: numbers
-        for name in "launches launches_failed unfinished held held_ns passed allocations hook_errors attaches".split()
-    },
+    **dict.fromkeys(
+        [
+            "launches",
+            "launches_failed",
+            "unfinished",
+            "held",
+            "held_ns",
+            "passed",
+            "allocations",
+            "hook_errors",
+            "attaches",
+        ],
+        numbers,
+    ),
 )
 answers = st.one_of(
     st.builds(wire.StatusAnswer, status=statuses),
@@ -118,22 +128,22 @@ def test_any_msgpack_is_a_frame_or_a_protocol_error(value: object) -> None:
 
 def test_other_versions_are_named() -> None:
     data = msgspec.msgpack.encode({"version": 7, "id": 3, "ask": {"type": "dance"}})
-    with pytest.raises(VersionError, match="the client speaks version 7.*this daemon version 1"):
+    with pytest.raises(VersionError, match=r"the client speaks version 7.*this daemon version 1"):
         wire.decode_request(data)
-    with pytest.raises(VersionError, match="the daemon speaks version 7"):
+    with pytest.raises(VersionError, match=r"the daemon speaks version 7"):
         wire.decode_reply(data)
     assert wire.request_id(data) == 3
 
 
 def test_unknown_requests_are_named() -> None:
     data = msgspec.msgpack.encode({"version": 1, "id": 3, "ask": {"type": "dance"}})
-    with pytest.raises(ProtocolError, match="dance"):
+    with pytest.raises(ProtocolError, match=r"dance"):
         wire.decode_request(data)
 
 
 def test_frames_are_bounded() -> None:
-    with pytest.raises(ProtocolError, match="over the limit of 1048576"):
+    with pytest.raises(ProtocolError, match=r"over the limit of 1048576"):
         wire.body_size(b"\x01\x00\x10\x00")
     answer = wire.ErrorAnswer(code="x", text="y" * wire.MAX_BYTES)
-    with pytest.raises(ProtocolError, match="over the limit"):
+    with pytest.raises(ProtocolError, match=r"over the limit"):
         wire.encode(wire.Reply(version=1, id=1, answer=answer))

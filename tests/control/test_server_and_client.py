@@ -1,3 +1,4 @@
+import contextlib
 import os
 import socket
 import struct
@@ -9,8 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 import trio
+import trio.testing
 
 from gpud.config import Config, load_config
+from gpud.control import client as client_module
 from gpud.control import server, wire
 from gpud.control.client import Client
 from gpud.control.server import open_control
@@ -98,9 +101,10 @@ def send_raw(config: Config, data: bytes, close: bool = False) -> bytes:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(5)
         connection.connect(str(config.control_socket))
-        connection.sendall(data)
-        if close:
-            connection.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(OSError):  # it may have been refused and closed already
+            connection.sendall(data)
+            if close:
+                connection.shutdown(socket.SHUT_WR)
         got = b""
         try:
             while more := connection.recv(65536):
@@ -176,6 +180,19 @@ async def test_other_users_are_refused(tmp_path: Path, monkeypatch: pytest.Monke
         )
 
 
+async def test_a_refused_client_is_told_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(tmp_path) as (config, _):
+        monkeypatch.setattr(server.os, "geteuid", lambda: 54321)
+        monkeypatch.setattr(server.struct, "unpack", lambda *_: (7, 12345, 0))
+        monkeypatch.setattr(client_module, "check_runtime_dir", lambda _: None)
+        client = await trio.to_thread.run_sync(Client, config)
+        await trio.testing.wait_all_tasks_blocked(0.05)  # the daemon has refused it before it asks
+        monkeypatch.undo()
+        with pytest.raises(Refused, match="answers user 54321 and root, not user 12345"):
+            await in_thread(client.ps)
+        client.close()
+
+
 async def test_too_many_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
     async with serving(tmp_path) as (config, _):
@@ -222,10 +239,14 @@ def test_a_socket_that_nobody_reads(tmp_path: Path) -> None:
         says = r"the daemon \(pid 4711\) at .* does not answer within 0.2 s"
         with Client(config, timeout=0.2) as client, pytest.raises(SetupError, match=says):
             client.ps()
-        waiting = []
-        with pytest.raises(SetupError, match=says):  # and once its backlog is full
+        waiting: list[Client] = []
+
+        def one_too_many() -> None:
             for _ in range(5):
                 waiting.append(Client(config, timeout=0.2))
+
+        with pytest.raises(SetupError, match=says):  # its backlog is full
+            one_too_many()
         for client in waiting:
             client.close()
 

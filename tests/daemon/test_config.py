@@ -61,7 +61,7 @@ def test_no_xdg_runtime_dir(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_garbage_names_the_variable(name: str, value: str, says: str) -> None:
-    with pytest.raises(UsageError, match=f"^{name}: ") as caught:
+    with pytest.raises(UsageError, match=rf"^{name}: ") as caught:
         load_config({name: value})
     assert says in str(caught.value)
 
@@ -71,14 +71,14 @@ def test_garbage_names_the_variable(name: str, value: str, says: str) -> None:
     [("resume_after", "soon"), ("max_inflight", "0"), ("max_inflight", "-1"), ("max_pause", "1"), ("log", "loud")],
 )
 def test_garbage_names_the_flag(flag: str, value: str) -> None:
-    with pytest.raises(UsageError, match=f"^--{flag.replace('_', '-')}: "):
+    with pytest.raises(UsageError, match=rf"^--{flag.replace('_', '-')}: "):
         load_config({}, **{flag: value})  # type: ignore[arg-type]
 
 
 def test_socket_path_of_107_bytes_is_the_longest() -> None:
     fits = "/" + "d" * (107 - len("/control.sock") - 1)
     assert len(str(load_config({"GPUD_RUNTIME_DIR": fits}).control_socket)) == 107
-    with pytest.raises(UsageError, match="GPUD_RUNTIME_DIR.*has 108 bytes, 107 are possible") as caught:
+    with pytest.raises(UsageError, match=r"GPUD_RUNTIME_DIR.*has 108 bytes, 107 are possible") as caught:
         load_config({"GPUD_RUNTIME_DIR": fits + "d"})
     assert "shorter" in str(caught.value)
 
@@ -97,15 +97,15 @@ def test_unsafe_runtime_dirs(tmp_path: Path) -> None:
     open_to_all = tmp_path / "open"
     open_to_all.mkdir()
     open_to_all.chmod(0o777)
-    with pytest.raises(SetupError, match="others may write.*chmod 0700"):
+    with pytest.raises(SetupError, match=r"others may write.*chmod 0700"):
         check_runtime_dir(open_to_all)
     (tmp_path / "file").write_text("")
-    with pytest.raises(SetupError, match="not a directory"):
+    with pytest.raises(SetupError, match=r"not a directory"):
         check_runtime_dir(tmp_path / "file")
     (tmp_path / "link").symlink_to(tmp_path)
-    with pytest.raises(SetupError, match="not a directory"):
+    with pytest.raises(SetupError, match=r"not a directory"):
         check_runtime_dir(tmp_path / "link")
-    with pytest.raises(SetupError, match="cannot make the runtime directory"):
+    with pytest.raises(SetupError, match=r"cannot make the runtime directory"):
         make_runtime_dir(tmp_path / "file" / "gpud")
     check_runtime_dir(tmp_path / "absent")
 
@@ -115,5 +115,5 @@ def test_runtime_dir_of_somebody_else(tmp_path: Path, monkeypatch: pytest.Monkey
     directory = tmp_path / "theirs"
     directory.mkdir(mode=0o700)
     os.chown(directory, 54321, 54321)
-    with pytest.raises(SetupError, match="belongs to user 54321"):
+    with pytest.raises(SetupError, match=r"belongs to user 54321"):
         check_runtime_dir(directory)

@@ -41,13 +41,14 @@ async def test_a_driver_that_hangs_holds_nobody() -> None:
         assert len(calls) == 1  # no second thread runs into it
         go_on.set()
         with trio.fail_after(5):
-            while await driver.usage() != {UUID: USAGE}:
+            while await driver.usage() != {UUID: USAGE}:  # noqa: ASYNC110 (a thread ends: there is no event)
                 await trio.sleep(0.01)
         assert driver.trouble() == "ok"
 
 
 @pytest.mark.parametrize(
-    ("error", "says"), [(DriverError("no driver"), "no driver"), (ZeroDivisionError("x"), "library failed: ZeroDivision")]
+    ("error", "says"),
+    [(DriverError("no driver"), "no driver"), (ZeroDivisionError("x"), "library failed: ZeroDivision")],
 )
 async def test_a_driver_that_fails(error: Exception, says: str) -> None:
     def fail() -> list[Usage]:

@@ -120,6 +120,9 @@ def test_kill_of_the_daemon_and_a_new_one_adopts(counter: list[str]) -> None:
                 goes_on(rounds, f"adopted, kill {kill} (seed {SEED})")
         with node.client() as client:
             assert sorted((job.id, job.job_class) for job in client.ps()) == names
+        for rounds in jobs:
+            rounds.job.terminate()
+            rounds.close()
 
 
 def _clients(node: Node) -> int:

@@ -9,7 +9,7 @@ from gpud.engine.state import State
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model.effects import Effect
-from gpud.model.ids import ClientId, Slot
+from gpud.model.ids import ClientId, Generation, SessionId, Slot
 from gpud.model.units import MILLISECOND, SECOND
 
 _E = TypeVar("_E")
@@ -20,6 +20,17 @@ GIB = 1 << 30
 def new_state() -> State:
     policy = PreemptMix(resume_after_ns=MILLISECOND, max_inflight=1, max_pause_ns=2 * SECOND)
     return State(policy=policy, lease_ns=3 * SECOND, environment=(("GPUD_SIM_NODE", "n"),), last_generation=1000)
+
+
+def asks(session: int, who: ev.Who, client: int = 0, generation: int = 0) -> ev.AttachAsked:
+    """A hook wants in: anew, or with the pages of that client and generation."""
+    return ev.AttachAsked(
+        session=SessionId(session),
+        who=who,
+        client=ClientId(client),
+        generation=Generation(generation),
+        again=client != 0,
+    )
 
 
 class World:
@@ -49,7 +60,7 @@ class World:
 
     def attach(self, launcher: ev.Who | None = None, who: ev.Who | None = None) -> tuple[ClientId, list[Effect]]:
         who = who or self.who(((launcher.pid, launcher.started),) if launcher else ())
-        effects = self.react(ev.AttachAsked(session=self.session(), who=who))
+        effects = self.react(asks(self.session(), who))
         welcome = [effect for effect in effects if isinstance(effect, do.SendWelcome)]
         return (welcome[0].client if welcome else ClientId(0)), effects
 

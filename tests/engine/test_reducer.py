@@ -5,9 +5,9 @@ from gpud.engine.reducer import PEERS_DEADLINE_NS
 from gpud.engine.ticking import LEASE_REFRESH_NS, LOOK_NS, next_wakeup, wanted
 from gpud.model import effects as do
 from gpud.model import events as ev
-from gpud.model.ids import ClientId, Generation, SessionId, Slot
+from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.units import MILLISECOND, SECOND
-from tests.engine.conftest import GIB, UUID, World, only
+from tests.engine.conftest import GIB, UUID, World, asks, only
 
 OTHER = bytes(reversed(range(16)))
 S0 = Slot(0)
@@ -58,18 +58,19 @@ def test_attach_order(world: World) -> None:
         do.SaveState,
         do.CreatePages,
         do.SendWelcome,
-        do.SendAttached,
         do.Record,
     ]
-    assert only(effects, do.SendAttached)[0].job == 1
     assert only(effects, do.SendWelcome)[0].job == 1
+    assert only(world.react(ev.Mapped(client=client)), do.SendAttached) == [
+        do.SendAttached(job=JobId(1), pid=world.state.clients[client].who.pid)
+    ]
     assert world.state.clients[client].generation == 1001
 
 
 def test_a_process_alone_is_a_low_job_of_its_own(world: World) -> None:
-    client, effects = world.attach()
+    client, _ = world.attach()
     assert world.state.tenants[world.state.clients[client].job].job_class == "low"
-    assert not only(effects, do.SendAttached)
+    assert not only(world.react(ev.Mapped(client=client)), do.SendAttached)
 
 
 def test_descendants_of_one_launcher_are_one_job(world: World) -> None:
@@ -189,11 +190,7 @@ def test_a_late_end_of_an_old_session_changes_nothing(world: World) -> None:
     client = world.low()
     before = world.state.clients[client]
     old = before.session
-    world.react(
-        ev.AttachAsked(
-            session=SessionId(77), who=before.who, client=client, generation=before.generation, again=True
-        )
-    )
+    world.react(asks(77, before.who, client, before.generation))
     assert world.react(ev.Detached(client=client, session=old, reason="x")) == []
     assert client in world.state.clients
 
@@ -229,9 +226,7 @@ def test_more_than_sixteen_higher_peers(world: World) -> None:
     assert next_wakeup(world.state) == world.now + LOOK_NS
     idle = {(highs[17], S0): ev.Presence(active=False, idle_since_ns=world.now + LOOK_NS)}
     assert not only(world.later(LOOK_NS, idle), do.PublishOthers)
-    assert only(world.later(LOOK_NS, idle), do.PublishOthers) == [
-        do.PublishOthers(client=low, slot=S0, active=False)
-    ]
+    assert only(world.later(LOOK_NS, idle), do.PublishOthers) == [do.PublishOthers(client=low, slot=S0, active=False)]
     assert world.state.look_due_ns is None
     # Room in the table: the next one moves in.
     world.gone(highs[3])
@@ -280,7 +275,7 @@ def test_a_launcher_that_left_before_it_was_answered_leaves_no_job(world: World)
 
 
 def test_a_hook_that_left_before_it_was_answered_leaves_nothing(world: World) -> None:
-    world.react(ev.AttachAsked(session=SessionId(5), who=world.who()))
+    world.react(asks(5, world.who()))
     effects = world.react(ev.SessionEnded(session=SessionId(5), reason="x"))
     assert only(effects, do.DropPages)
     assert (world.state.clients, world.state.tenants) == ({}, {})
@@ -311,13 +306,9 @@ def test_stop_opens_every_gate(world: World) -> None:
 def test_again_from_a_stranger_with_the_same_generation_is_refused(world: World) -> None:
     client = world.low()
     generation = world.state.clients[client].generation
-    effects = world.react(
-        ev.AttachAsked(session=SessionId(9), who=world.who(), client=client, generation=generation, again=True)
-    )
+    effects = world.react(asks(9, world.who(), client, generation))
     assert only(effects, do.Refuse)[0].code == 2
-    effects = world.react(
-        ev.AttachAsked(session=SessionId(9), who=world.who(), client=client, generation=Generation(0), again=True)
-    )
+    effects = world.react(asks(9, world.who(), client, Generation(0)))
     assert only(effects, do.Refuse)[0].code == 2
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gpud.engine import saved
-from gpud.engine.peers import MAX_PEERS, wanted_peers
+from gpud.engine.peers import MAX_PEERS, by_rank, wanted_peers
 from gpud.engine.publish import device_words
 from gpud.engine.ticking import next_wakeup, wanted
 from gpud.model import effects as do
@@ -14,7 +14,7 @@ from gpud.model.effects import Effect
 from gpud.model.ids import ClientId, Generation, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
 from gpud.model.units import MILLISECOND, SECOND
-from tests.engine.conftest import GIB, World, new_state
+from tests.engine.conftest import GIB, World, asks, new_state
 
 UUIDS = [bytes([n]) * 16 for n in range(3)]
 
@@ -130,13 +130,7 @@ class AnySequence(RuleBasedStateMachine):
         self.pages, self.peers, self.slots_owed = {}, {}, set()
         ghosts = list(state.clients.values())
         for ghost in ghosts[: round(len(ghosts) * back)]:
-            again = ev.AttachAsked(
-                session=SessionId(self.world.session()),
-                who=ghost.who,
-                client=ghost.id,
-                generation=ghost.generation,
-                again=True,
-            )
+            again = asks(self.world.session(), ghost.who, ghost.id, ghost.generation)
             self.see(self.world.react(again))
             assert ghost.session is not None, "a client that came back was not taken"
             self.see(self.world.react(ev.Mapped(client=ghost.id)))
@@ -151,7 +145,7 @@ class AnySequence(RuleBasedStateMachine):
     def tables_are_exact(self) -> None:
         state = self.world.state
         for client in state.clients.values():
-            above = wanted_peers(state, client)
+            above = wanted_peers(state, client, by_rank(state))
             ids = {other.id for other in above}
             beyond = {peer for peers in client.beyond.values() for peer in peers}
             assert set(client.peers) | beyond == ids

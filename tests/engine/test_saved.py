@@ -8,9 +8,9 @@ from gpud.engine import saved
 from gpud.engine.state import State
 from gpud.model import effects as do
 from gpud.model import events as ev
-from gpud.model.ids import ClientId, SessionId, Slot
+from gpud.model.ids import ClientId, Slot
 from gpud.model.units import SECOND
-from tests.engine.conftest import World, new_state, only
+from tests.engine.conftest import World, asks, new_state, only
 
 
 def restart(world: World, dead: frozenset[int] = frozenset(), boot: str = "b") -> State:
@@ -24,9 +24,7 @@ def restart(world: World, dead: frozenset[int] = frozenset(), boot: str = "b") -
 
 def come_back(world: World, client: ClientId) -> list[do.Effect]:
     old = world.state.clients[client]
-    again = ev.AttachAsked(
-        session=SessionId(world.session()), who=old.who, client=client, generation=old.generation, again=True
-    )
+    again = asks(world.session(), old.who, client, old.generation)
     effects = world.react(again)
     return effects + world.react(ev.Mapped(client=client))
 

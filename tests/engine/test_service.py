@@ -7,6 +7,7 @@ from trio.testing import wait_all_tasks_blocked
 from gpud.engine.service import Engine, open_engine
 from gpud.model import events as ev
 from gpud.model.counters import Counters, HookCounters
+from gpud.model.effects import SendWelcome
 from gpud.model.errors import ProtocolError
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
@@ -59,8 +60,8 @@ class Outside:
     def take_pages(self, session: SessionId) -> tuple[int, int] | None:
         return self.brought
 
-    def welcome(self, session: SessionId, client: ClientId, generation: Generation, job: JobId, *, adopt: bool) -> None:
-        self.seen.append(f"welcome {client}")
+    def welcome(self, welcome: SendWelcome) -> None:
+        self.seen.append(f"welcome {welcome.client}")
 
     def refuse(self, session: SessionId, code: int, text: str) -> None:
         self.refused.append((code, text))

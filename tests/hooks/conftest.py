@@ -27,7 +27,7 @@ PATIENCE_S = 10.0
 async def until(condition: Callable[[], object], what: str, within: float = PATIENCE_S) -> None:
     """Waits for a condition, with a deadline."""
     with trio.move_on_after(within):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 (any condition)
             await trio.sleep(0.002)
         return
     raise AssertionError(f"not within {within:g} s: {what}")
@@ -98,7 +98,6 @@ class Node:
 
     async def is_well(self, hook: FakeHook) -> None:
         """The daemon still answers this client, and sees its page."""
-
 
         def ask() -> None:  # in a thread: a send may wait until the daemon has read what came before
             hook.set_active(0, True)

@@ -48,7 +48,7 @@ def test_a_kernel_without_pidfds_of_sockets() -> None:
 
 
 def test_pid_0_is_refused_with_the_remedy() -> None:
-    with pytest.raises(IdentityError, match="PID namespace of its own.*--pid=host"):
+    with pytest.raises(IdentityError, match=r"PID namespace of its own.*--pid=host"):
         peer_of(pretends(0, os.geteuid()))
 
 
@@ -62,7 +62,7 @@ def test_the_dead_are_refused_and_nothing_is_left() -> None:
     before = len(os.listdir("/proc/self/fd"))
     child = subprocess.Popen([sys.executable, "-c", "pass"])
     child.wait()
-    with pytest.raises(IdentityError, match="cannot be watched|ended while"):
+    with pytest.raises(IdentityError, match=r"cannot be watched|ended while"):
         peer_of(pretends(child.pid, os.geteuid()))
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -70,7 +70,7 @@ def test_the_dead_are_refused_and_nothing_is_left() -> None:
 def test_a_process_that_dies_between_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     before = len(os.listdir("/proc/self/fd"))
     monkeypatch.setattr(identity, "start_time", lambda _: None)
-    with pytest.raises(IdentityError, match="ended while it attached"):
+    with pytest.raises(IdentityError, match=r"ended while it attached"):
         peer_of(pretends(os.getpid(), os.geteuid(), pidfd=True))
     assert len(os.listdir("/proc/self/fd")) == before
 

@@ -3,10 +3,10 @@
 import struct
 
 import pytest
+from gpud.hooks._pages import ffi, lib
 
 from gpud.engine import publish, reducer, service
 from gpud.hooks import layout, wire
-from gpud.hooks._pages import ffi, lib
 
 
 @pytest.mark.parametrize(

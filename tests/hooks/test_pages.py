@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from gpud.hooks._pages import ffi, lib
 
 from gpud.hooks import layout, memfd
-from gpud.hooks._pages import ffi, lib
 from gpud.hooks.pages import PageStore
 from gpud.model.errors import ProtocolError, SetupError
 from gpud.model.ids import ClientId, Generation, Slot, UnitId
@@ -55,25 +55,25 @@ class ClientSide:
 
 def cannot_write(fd: int, size: int) -> None:
     """By none of the ways there are."""
-    with pytest.raises(OSError, match="not permitted|Permission"):
+    with pytest.raises(OSError, match=r"not permitted|Permission"):
         mmap.mmap(fd, size)
-    with pytest.raises(OSError, match="not permitted"):
+    with pytest.raises(OSError, match=r"not permitted"):
         os.pwrite(fd, b"x", 0)
-    with pytest.raises(OSError, match="not permitted"):
+    with pytest.raises(OSError, match=r"not permitted"):
         os.ftruncate(fd, size // 2)
-    with pytest.raises(OSError, match="not permitted"):
+    with pytest.raises(OSError, match=r"not permitted"):
         os.ftruncate(fd, size * 2)
-    with pytest.raises(OSError, match="not permitted"):
+    with pytest.raises(OSError, match=r"not permitted"):
         os.posix_fallocate(fd, size, 4096)
     again = os.open(f"/proc/self/fd/{fd}", os.O_RDWR)  # a read-only descriptor could be reopened; a seal cannot be
     try:
-        with pytest.raises(OSError, match="not permitted|Permission"):
+        with pytest.raises(OSError, match=r"not permitted|Permission"):
             mmap.mmap(again, size)
-        with pytest.raises(OSError, match="not permitted"):
+        with pytest.raises(OSError, match=r"not permitted"):
             os.pwrite(again, b"x", 0)
     finally:
         os.close(again)
-    with pytest.raises(OSError, match="not permitted"):
+    with pytest.raises(OSError, match=r"not permitted"):
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
     read_only = mmap.mmap(fd, size, prot=mmap.PROT_READ)
     read_only.close()
@@ -102,7 +102,7 @@ def test_presence_and_activity_close_once_the_client_has_mapped_them(store: Page
 def test_a_page_that_the_client_has_sealed_itself_is_found_out(store: PageStore) -> None:
     store.create(ONE, GENERATION)
     fcntl.fcntl(store.handed_out(ONE).activity, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL)
-    with pytest.raises(OSError, match="not permitted"):
+    with pytest.raises(OSError, match=r"not permitted"):
         store.seal(ONE)
     assert store.presence_fd(ONE) is None
 
@@ -334,7 +334,7 @@ def test_a_limit_on_file_sizes_does_not_kill() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     try:
-        with pytest.raises(SetupError, match="cannot make shared pages.*ulimit -f"):
+        with pytest.raises(SetupError, match=r"cannot make shared pages.*ulimit -f"):
             memfd.check_machine()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -343,12 +343,12 @@ def test_a_limit_on_file_sizes_does_not_kill() -> None:
 
 def test_an_old_kernel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memfd, "F_SEAL_FUTURE_WRITE", 1 << 30)
-    with pytest.raises(SetupError, match="Linux 5.1"):
+    with pytest.raises(SetupError, match=r"Linux 5.1"):
         memfd.check_machine()
 
 
 def test_the_same_client_twice(store: PageStore) -> None:
     store.create(ONE, GENERATION)
-    with pytest.raises(OSError, match="pages already"):
+    with pytest.raises(OSError, match=r"pages already"):
         store.create(ONE, GENERATION)
     assert store.handed_out(ONE).control >= 0

@@ -51,6 +51,15 @@ async def test_low_and_high(tmp_path: Path) -> None:
         await trio.to_thread.run_sync(low.pump_until, lambda: not low.peers)
 
 
+async def test_a_low_knows_whom_to_look_at_before_it_may_launch(tmp_path: Path) -> None:
+    async with open_node(tmp_path) as node:
+        high = await node.attach(online=True)
+        high.set_active(0, True)
+        low = await node.attach(online=False)
+        assert low.slots == (0,)
+        assert low.sees_active(0)
+
+
 async def test_high_is_not_held_by_a_low_that_does_not_read(tmp_path: Path) -> None:
     async with open_node(tmp_path) as node:
         low = await node.attach(online=False)
@@ -432,5 +441,3 @@ async def test_many_at_once(tmp_path: Path) -> None:
                 nursery.start_soon(node.attach)
         assert len(node.engine.state.clients) == 30
         assert len({node.client(hook) for hook in node.hooks}) == 30
-
-

@@ -1,3 +1,4 @@
+import contextlib
 import re
 import struct
 import sys
@@ -65,10 +66,8 @@ def test_damaged_messages_are_a_message_or_a_protocol_error(message: wire.Messag
         packet[data.draw(st.integers(0, len(packet) - 1))] = data.draw(u(8))
     cut = data.draw(st.integers(0, len(packet)))
     for damaged in (bytes(packet), bytes(packet[:cut])):
-        try:
+        with contextlib.suppress(ProtocolError):
             decode(damaged)
-        except ProtocolError as error:
-            assert str(error)
 
 
 @given(st.lists(st.tuples(st.one_of(messages.map(encode), st.binary(max_size=64)), st.integers(0, 16)), max_size=12))
@@ -76,10 +75,8 @@ def test_any_conversation_ends_in_a_protocol_error_at_worst(packets: list[tuple[
     server, client = ServerSession(), ClientSession(wire.ROLE_HOOK)
     for packet, descriptors in packets:
         for end in (server, client):
-            try:
+            with contextlib.suppress(ProtocolError):
                 end.receive(packet, descriptors)
-            except ProtocolError as error:
-                assert str(error)
 
 
 def test_numbers_and_sizes_are_those_of_the_header() -> None:

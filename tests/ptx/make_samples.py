@@ -1,15 +1,19 @@
 """Writes samples/*.ptx from the kernels in this folder, with numba-cuda and nvcc where they are there.
 
-The samples are committed: tests read them without either. Run it by hand after a change: python tests/ptx/make_samples.py
+The samples are committed: tests read them without either. After a change run python tests/ptx/make_samples.py by hand;
+with --digest it only writes samples/generated.txt, as a change of the compiler's output needs.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from gpud.ptx.compile import COMPILER_VERSION, ptx_to_c
 
 HERE = Path(__file__).parent
 SAMPLES = HERE / "samples"
@@ -44,6 +48,21 @@ def nvcc_samples() -> dict[str, str]:
 def main() -> None:
     """Writes them all."""
     sys.path.insert(0, str(HERE))
+    if "--digest" not in sys.argv:
+        write_samples()
+    (SAMPLES / "generated.txt").write_text(f"{COMPILER_VERSION} {digest()}\n")
+
+
+def digest() -> str:
+    """Of the C text for all samples: it changes when the compiler's output does."""
+    found = hashlib.sha256()
+    for path in sorted(SAMPLES.glob("*.ptx")):
+        found.update(ptx_to_c(path.read_text()).encode())
+    return found.hexdigest()
+
+
+def write_samples() -> None:
+    """PTX from the compilers that are here."""
     for name, text in {**numba_samples(), **nvcc_samples()}.items():
         (SAMPLES / f"{name}.ptx").write_text(text)
         print(name, len(text))

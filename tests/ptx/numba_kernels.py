@@ -135,7 +135,9 @@ def mixed_integers(x, y, out):
     i = cuda.grid(1)
     if i < out.size:
         a, b = x[i], y[i]
-        out[i] = a // b + a % b + (a << 3) - (a >> 1) + (a ^ b) + (a & ~b) + cuda.popc(a) + cuda.clz(a) + abs(a) + max(a, b)
+        out[i] = (
+            a // b + a % b + (a << 3) - (a >> 1) + (a ^ b) + (a & ~b) + cuda.popc(a) + cuda.clz(a) + abs(a) + max(a, b)
+        )
 
 
 def scale_complex(x, out):
@@ -173,12 +175,43 @@ KERNELS = {
 }
 # Each is applied to x in 0.05 .. 0.95 and y in 0.3 .. 3.
 EXPRESSIONS = [
-    "sin(x)", "cos(x)", "tan(x)", "sin(x * 1e5)", "cos(x * 1e6)", "exp(x * 20)", "exp(-x * 30)", "expm1(x)", "log(x)", "log1p(x)",
-    "log2(x)", "log10(x)", "sqrt(x)", "tanh(x)", "sinh(x)", "cosh(x)", "asin(x)", "acos(x)", "atan(x)", "asinh(x)",
-    "acosh(x + 1)", "atanh(x)", "erf(x)", "erfc(x * 3)", "gamma(x * 5)", "lgamma(x * 9)", "floor(x * 9)", "ceil(x * 9)",
-    "trunc(-x * 9)", "fabs(-x)", "pow(x, y)", "pow(x * 50, -y)", "atan2(x, -y)", "fmod(x * 100, y)", "hypot(x, y)",
+    "sin(x)",
+    "cos(x)",
+    "tan(x)",
+    "sin(x * 1e5)",
+    "cos(x * 1e6)",
+    "exp(x * 20)",
+    "exp(-x * 30)",
+    "expm1(x)",
+    "log(x)",
+    "log1p(x)",
+    "log2(x)",
+    "log10(x)",
+    "sqrt(x)",
+    "tanh(x)",
+    "sinh(x)",
+    "cosh(x)",
+    "asin(x)",
+    "acos(x)",
+    "atan(x)",
+    "asinh(x)",
+    "acosh(x + 1)",
+    "atanh(x)",
+    "erf(x)",
+    "erfc(x * 3)",
+    "gamma(x * 5)",
+    "lgamma(x * 9)",
+    "floor(x * 9)",
+    "ceil(x * 9)",
+    "trunc(-x * 9)",
+    "fabs(-x)",
+    "pow(x, y)",
+    "pow(x * 50, -y)",
+    "atan2(x, -y)",
+    "fmod(x * 100, y)",
+    "hypot(x, y)",
     "copysign(x, -y)",
-]  # fmt: skip
+]
 
 
 def ptx(kernel, signature) -> str:

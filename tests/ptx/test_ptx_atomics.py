@@ -35,7 +35,8 @@ def kernels():
             register = f".reg .{kind} %old, %v;"
             place = "" if space == "generic" else f".{space}"
             address = "%cell" if space == "global" else "%sp"
-            yield f""".visible .entry {op}_{kind}_{space}(.param .u64 cell, .param .u64 values, .param .u64 olds, .param .u32 n)
+            yield f""".visible .entry {op}_{kind}_{space}(
+    .param .u64 cell, .param .u64 values, .param .u64 olds, .param .u32 n)
 {{
     {register} .reg .b64 %cell, %values, %olds, %sp; .reg .b32 %n; .reg .pred %p;
     ld.param.u64 %cell, [cell]; ld.param.u64 %values, [values]; ld.param.u64 %olds, [olds]; ld.param.u32 %n, [n];
@@ -101,7 +102,9 @@ def test_read_modify_write(module, op, kind, space):
     current = dtype.type(7)
     for old, value in zip(olds, values, strict=True):
         assert old == current
-        current = dtype.type(WHOLE[op](current, value)) if kind[0] == "f" else dtype.type(WHOLE[op](int(current), int(value)))
+        current = (
+            dtype.type(WHOLE[op](current, value)) if kind[0] == "f" else dtype.type(WHOLE[op](int(current), int(value)))
+        )
     assert cell[0] == current
 
 

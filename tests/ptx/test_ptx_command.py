@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from gpud.ptx.compile import COMPILER_VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +54,9 @@ def test_bad_ptx(tmp_path):
     source.write_text("\n".join(lines))
     done = command(source, "-o", out)
     assert done.returncode == 1
-    assert re.fullmatch(rf"{re.escape(str(source))}:{at + 1}: fma\.rn\.f33 [^:]*: [^\n]*\.f33[^\n]*\n", done.stderr), done.stderr
+    assert re.fullmatch(rf"{re.escape(str(source))}:{at + 1}: fma\.rn\.f33 [^:]*: [^\n]*\.f33[^\n]*\n", done.stderr), (
+        done.stderr
+    )
     assert out.read_text() == "old"
 
 

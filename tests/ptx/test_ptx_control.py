@@ -115,7 +115,8 @@ done:
     .reg .b64 %out; .reg .b32 %r<3>;
     ld.param.u64 %out, [out];
     mov.u32 %r1, 1;
-    { .reg .b32 %r1; mov.u32 %r1, 7; { .reg .b32 %r<9>; mov.u32 %r8, 9; st.global.u32 [%out+4], %r8; } st.global.u32 [%out], %r1; }
+    { .reg .b32 %r1; mov.u32 %r1, 7; { .reg .b32 %r<9>; mov.u32 %r8, 9; st.global.u32 [%out+4], %r8; }
+      st.global.u32 [%out], %r1; }
     st.global.u32 [%out+8], %r1;
     ret;
 }

@@ -41,12 +41,19 @@ for source in ("f32", "f64"):
         case(f"cvt_{mode}_{source}_{source}", f"cvt.{mode}.{source}.{source} %d, %a;", source, source)
     case(f"cvt_sat_{source}", f"cvt.sat.{source}.{source} %d, %a;", source, source)
     case(f"cvt_f16_{source}", f"cvt.rn.f16.{source} %d, %a;", "f16", source)
+    for mode in ("rz", "rm", "rp"):
+        case(f"cvt_{mode}_f16_{source}", f"cvt.{mode}.f16.{source} %d, %a;", "f16", source)
     case(f"cvt_{source}_f16", f"cvt.{source}.f16 %d, %a;", source, "f16")
 case("cvt_f64_f32", "cvt.f64.f32 %d, %a;", "f64", "f32")
 for mode in ("rn", "rz", "rm", "rp"):
     case(f"cvt_{mode}_f32_f64", f"cvt.{mode}.f32.f64 %d, %a;", "f32", "f64")
-case("cvt_widens_in_a_register", "cvt.u16.u32 %x, %a; cvt.s32.s8 %y, %x; cvt.s64.s32 %d, %y;", "s64", "u32",
-     extra=".reg .b16 %x; .reg .b32 %y; ")  # fmt: skip
+case(
+    "cvt_widens_in_a_register",
+    "cvt.u16.u32 %x, %a; cvt.s32.s8 %y, %x; cvt.s64.s32 %d, %y;",
+    "s64",
+    "u32",
+    extra=".reg .b16 %x; .reg .b32 %y; ",
+)
 
 FLOAT_TESTS = ("eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
 WHOLE_TESTS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -59,24 +66,49 @@ for kind in ("u16", "s16", "u32", "s32", "u64", "s64"):
         case(f"setp_{test}_{kind}", f"setp.{test}.{kind} %d, %a, %b;", "pred", kind, kind)
 for logic in ("and", "or", "xor"):
     case(f"setp_lt_{logic}", f"setp.lt.{logic}.s32 %d, %a, %b, !%c;", "pred", "s32", "s32", "pred")
-    case(f"setp_second_{logic}", f"setp.lt.{logic}.s32 %x|%d, %a, %b, %c;", "pred", "s32", "s32", "pred",
-         extra=".reg .pred %x; ")  # fmt: skip
+    case(
+        f"setp_second_{logic}",
+        f"setp.lt.{logic}.s32 %x|%d, %a, %b, %c;",
+        "pred",
+        "s32",
+        "s32",
+        "pred",
+        extra=".reg .pred %x; ",
+    )
 case("set_u32", "set.lt.u32.f32 %d, %a, %b;", "u32", "f32", "f32")
+case("set_f16", "set.le.f16.f16 %d, %a, %b;", "f16", "f16", "f16")
 case("set_f32", "set.gt.and.f32.s32 %d, %a, %b, %c;", "f32", "s32", "s32", "pred")
 for kind in ("b16", "s32", "u64", "f32", "f64"):
     result = kind.replace("b", "u")
     case(f"selp_{kind}", f"selp.{kind} %d, %a, %b, %c;", result, result, result, "pred")
 case("slct_s32", "slct.u32.s32 %d, %a, %b, %c;", "u32", "u32", "u32", "s32")
 case("slct_f32", "slct.f64.f32 %d, %a, %b, %c;", "f64", "f64", "f64", "f32")
-case("mov_pack", "mov.b64 %x, {%a, %b}; mov.b64 {%y, _}, %x; mov.b64 {_, %z}, %x; sub.u32 %d, %y, %z;", "u32", "u32", "u32",
-     extra=".reg .b64 %x; .reg .b32 %y, %z; ")  # fmt: skip
+case(
+    "mov_pack",
+    "mov.b64 %x, {%a, %b}; mov.b64 {%y, _}, %x; mov.b64 {_, %z}, %x; sub.u32 %d, %y, %z;",
+    "u32",
+    "u32",
+    "u32",
+    extra=".reg .b64 %x; .reg .b32 %y, %z; ",
+)
 case("mov_bytes", "mov.b32 {%x, %y}, %a; mov.b32 %d, {%y, %x};", "u32", "u32", extra=".reg .b16 %x, %y; ")
 case("mov_halves_of_double", "mov.b64 {%x, %y}, %a; mov.b64 %d, {%x, %y};", "f64", "f64", extra=".reg .b32 %x, %y; ")
-case("pred_logic", "and.pred %x, %a, %b; not.pred %x, %x; xor.pred %d, %x, %a;", "pred", "pred", "pred",
-     extra=".reg .pred %x; ")  # fmt: skip
-case("constants", "mov.f32 %x, 0f3FC00000; mov.f64 %d, 0dBFF8000000000000; cvt.f64.f32 %y, %x; add.f64 %d, %d, %y;"
-     "add.f64 %d, %d, 0d0000000000000001; mov.f64 %y, 2.5; add.f64 %d, %d, %y; add.f64 %d, %d, %a;", "f64", "f64",
-     extra=".reg .f32 %x; .reg .f64 %y; ")  # fmt: skip
+case(
+    "pred_logic",
+    "and.pred %x, %a, %b; not.pred %x, %x; xor.pred %d, %x, %a;",
+    "pred",
+    "pred",
+    "pred",
+    extra=".reg .pred %x; ",
+)
+case(
+    "constants",
+    "mov.f32 %x, 0f3FC00000; mov.f64 %d, 0dBFF8000000000000; cvt.f64.f32 %y, %x; add.f64 %d, %d, %y;"
+    "add.f64 %d, %d, 0d0000000000000001; mov.f64 %y, 2.5; add.f64 %d, %d, %y; add.f64 %d, %d, %a;",
+    "f64",
+    "f64",
+    extra=".reg .f32 %x; .reg .f64 %y; ",
+)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +149,9 @@ def test_float_to_whole_saturates(family, source, target):
     if source == "f32" and bits < 64:
         nan = 0
     for mode, reference in TO_WHOLE.items():
-        for value, result in zip(values.tolist(), family.run(f"cvt_{mode}_{target}_{source}", values).tolist(), strict=True):
+        for value, result in zip(
+            values.tolist(), family.run(f"cvt_{mode}_{target}_{source}", values).tolist(), strict=True
+        ):
             if math.isnan(value):
                 expected = nan
             elif math.isinf(value):
@@ -136,6 +170,11 @@ def test_float_to_float(family, kind):
     assert np.array_equal(family.run(f"cvt_sat_{kind}", values), saturated)
     with np.errstate(all="ignore"):
         assert np.array_equal(family.run(f"cvt_f16_{kind}", values), values.astype(np.float16), equal_nan=True)
+    for mode in ("rz", "rm", "rp"):
+        found = family.run(f"cvt_{mode}_f16_{kind}", values).astype(float).tolist()
+        for value, result in zip(values.tolist(), found, strict=True):
+            expected = rounded(Fraction(value), "f16", mode) if math.isfinite(value) and value else value
+            assert result == expected or (math.isnan(result) and math.isnan(value)), (mode, value)
     every = np.arange(65536, dtype=np.uint16).view(np.float16)
     assert np.array_equal(family.run(f"cvt_{kind}_f16", every), every.astype(DTYPES[kind]), equal_nan=True)
 
@@ -183,6 +222,7 @@ def test_comparisons_with_logic(family):
         assert np.array_equal(family.run(f"setp_lt_{name}", a, b, p).astype(bool), combine(a < b, p == 0))
         assert np.array_equal(family.run(f"setp_second_{name}", a, b, p).astype(bool), combine(~(a < b), p == 1))
     assert family.run("set_u32", [1.0, 3.0, np.nan], [2.0, 2.0, 1.0]).tolist() == [0xFFFFFFFF, 0, 0]
+    assert family.run("set_f16", [1, 3], [2, 2]).tolist() == [1.0, 0.0]
     assert family.run("set_f32", [3, 3, 1], [2, 2, 2], [1, 0, 1]).tolist() == [1.0, 0.0, 0.0]
 
 

@@ -45,9 +45,15 @@ case("fma_sat", "fma.rn.sat.f32 %d, %a, %b, %c;", "f32", "f32", "f32", "f32")
 case("mad_rn", "mad.rn.f64 %d, %a, %b, %c;", "f64", "f64", "f64", "f64")
 case("bits_in_float", "add.f32 %x, %x, %x; mov.b32 %d, %x;", "u32", "f32", extra=".reg .b32 %x; ")
 for name, spelling in {
-    "sin": "sin.approx.f32", "cos": "cos.approx.ftz.f32", "lg2": "lg2.approx.f32", "ex2": "ex2.approx.ftz.f32",
-    "tanh": "tanh.approx.f32", "rsqrt": "rsqrt.approx.f32", "rcpa": "rcp.approx.ftz.f32", "sqrta": "sqrt.approx.f32",
-}.items():  # fmt: skip
+    "sin": "sin.approx.f32",
+    "cos": "cos.approx.ftz.f32",
+    "lg2": "lg2.approx.f32",
+    "ex2": "ex2.approx.ftz.f32",
+    "tanh": "tanh.approx.f32",
+    "rsqrt": "rsqrt.approx.f32",
+    "rcpa": "rcp.approx.ftz.f32",
+    "sqrta": "sqrt.approx.f32",
+}.items():
     case(f"approx_{name}", f"{spelling} %d, %a;", "f32", "f32")
 case("approx_div", "div.approx.f32 %d, %a, %b;", "f32", "f32", "f32")
 case("full_div", "div.full.f32 %d, %a, %b;", "f32", "f32", "f32")
@@ -59,11 +65,23 @@ for op in ("add", "sub", "mul", "min", "max"):
     case(f"half_{op}", f"{op}.f16 %d, %a, %b;", "f16", "f16", "f16")
 case("half_fma", "fma.rn.f16 %d, %a, %b, %c;", "f16", "f16", "f16", "f16")
 PAIR = ".reg .b32 %xx, %yy; .reg .b16 %hi, %z; "
-case("half2_add", "mov.b32 %xx, {%a, %b}; mov.b32 %yy, {%b, %a}; add.f16x2 %xx, %xx, %yy; mov.b32 {%d, %hi}, %xx;",
-     "f16", "f16", "f16", extra=PAIR)  # fmt: skip
+case(
+    "half2_add",
+    "mov.b32 %xx, {%a, %b}; mov.b32 %yy, {%b, %a}; add.f16x2 %xx, %xx, %yy; mov.b32 {%d, %hi}, %xx;",
+    "f16",
+    "f16",
+    "f16",
+    extra=PAIR,
+)
 case("half_lt", "setp.lt.f16 %d, %a, %b;", "pred", "f16", "f16")
-case("bf16_fma", "cvt.rn.bf16.f32 %x, %a; cvt.rn.bf16.f32 %y, %b; fma.rn.bf16 %x, %x, %y, %x; cvt.u32.u16 %d, %x;", "u32",
-     "f32", "f32", extra=".reg .b16 %x, %y; ")  # fmt: skip
+case(
+    "bf16_fma",
+    "cvt.rn.bf16.f32 %x, %a; cvt.rn.bf16.f32 %y, %b; fma.rn.bf16 %x, %x, %y, %x; cvt.u32.u16 %d, %x;",
+    "u32",
+    "f32",
+    "f32",
+    extra=".reg .b16 %x, %y; ",
+)
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +98,11 @@ def same(found, expected):
 
 def sources(row, seed=0):
     return [floats(kind, N, seed * 10 + index) for index, kind in enumerate(row.sources)]
+
+
+def with_sign(value):
+    """Orders -0 before +0."""
+    return value, math.copysign(1, value)
 
 
 def close_pairs(kind, seed):
@@ -126,8 +149,7 @@ def test_min_and_max(family, kind):
     a, b = sources(CASES[f"min_{kind}"])
     for op, choose in (("min", min), ("max", max)):
         for x, y, result in zip(a.tolist(), b.tolist(), family.run(f"{op}_{kind}", a, b).tolist(), strict=True):
-            key = (lambda value: (value, math.copysign(1, value)))  # -0 is less than +0
-            expected = y if math.isnan(x) else x if math.isnan(y) else choose(x, y, key=key)
+            expected = y if math.isnan(x) else x if math.isnan(y) else choose(x, y, key=with_sign)
             assert same(result, expected), (x, y)
 
 
@@ -150,9 +172,13 @@ def test_signs_and_properties(family, kind):
     tiny = np.finfo(DTYPES[kind]).tiny
     normal = np.isfinite(a) & (np.abs(a) >= tiny)
     for test, expected in {
-        "finite": np.isfinite(a), "infinite": np.isinf(a), "number": ~np.isnan(a), "notanumber": np.isnan(a),
-        "normal": normal, "subnormal": np.isfinite(a) & (a != 0) & ~normal,
-    }.items():  # fmt: skip
+        "finite": np.isfinite(a),
+        "infinite": np.isinf(a),
+        "number": ~np.isnan(a),
+        "notanumber": np.isnan(a),
+        "normal": normal,
+        "subnormal": np.isfinite(a) & (a != 0) & ~normal,
+    }.items():
         assert np.array_equal(family.run(f"testp_{test}_{kind}", a).astype(bool), expected), test
 
 
@@ -182,9 +208,15 @@ def test_float_arithmetic_on_untyped_registers(family):
 
 
 APPROXIMATE = {
-    "sin": np.sin, "cos": np.cos, "lg2": np.log2, "ex2": np.exp2, "tanh": np.tanh, "rsqrt": lambda x: 1 / np.sqrt(x),
-    "rcpa": lambda x: 1 / x, "sqrta": np.sqrt,
-}  # fmt: skip
+    "sin": np.sin,
+    "cos": np.cos,
+    "lg2": np.log2,
+    "ex2": np.exp2,
+    "tanh": np.tanh,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "rcpa": lambda x: 1 / x,
+    "sqrta": np.sqrt,
+}
 
 
 @pytest.mark.parametrize("name", APPROXIMATE)

@@ -114,7 +114,13 @@ for kind in TYPES:
         case(f"neg_{kind}", f"neg.{kind} %d, %a;", kind, (kind,), lambda a: -a)
     case(f"shr_{kind}", f"shr.{kind} %d, %a, %b;", kind, (kind, "u32"), lambda a, b, k=kind: shifted(a, b, k, False))
     if kind[0] == "u":
-        case(f"shl_{bits}", f"shl.{untyped} %d, %a, %b;", kind, (kind, "u32"), lambda a, b, k=kind: shifted(a, b, k, True))
+        case(
+            f"shl_{bits}",
+            f"shl.{untyped} %d, %a, %b;",
+            kind,
+            (kind, "u32"),
+            lambda a, b, k=kind: shifted(a, b, k, True),
+        )
         case(f"and_{bits}", f"and.{untyped} %d, %a, %b;", kind, two, lambda a, b: a & b)
         case(f"or_{bits}", f"or.{untyped} %d, %a, %b;", kind, two, lambda a, b: a | b)
         case(f"xor_{bits}", f"xor.{untyped} %d, %a, %b;", kind, two, lambda a, b: a ^ b)
@@ -130,9 +136,12 @@ for kind in TYPES:
         case(f"clz_{bits}", f"clz.{untyped} %d, %a;", "u32", (kind,), lambda a, n=bits: n - a.bit_length())
         case(f"brev_{bits}", f"brev.{untyped} %d, %a;", kind, (kind,), lambda a, n=bits: int(f"{a:0{n}b}"[::-1], 2))
         case(
-            f"bfi_{bits}", f"bfi.{untyped} %d, %a, %b, %c, %e;", kind, (kind, kind, "u32", "u32"),
+            f"bfi_{bits}",
+            f"bfi.{untyped} %d, %a, %b, %c, %e;",
+            kind,
+            (kind, kind, "u32", "u32"),
             lambda a, b, p, n, k=kind: bfi(a, b, p, n, k),
-        )  # fmt: skip
+        )
 
 SATURATED = 1 << 31
 
@@ -152,17 +161,26 @@ def signed24(a, kind):
 
 for kind in ("u32", "s32"):
     case(
-        f"mul24_lo_{kind}", f"mul24.lo.{kind} %d, %a, %b;", kind, (kind, kind),
+        f"mul24_lo_{kind}",
+        f"mul24.lo.{kind} %d, %a, %b;",
+        kind,
+        (kind, kind),
         lambda a, b, k=kind: signed24(a, k) * signed24(b, k),
-    )  # fmt: skip
+    )
     case(
-        f"mul24_hi_{kind}", f"mul24.hi.{kind} %d, %a, %b;", kind, (kind, kind),
+        f"mul24_hi_{kind}",
+        f"mul24.hi.{kind} %d, %a, %b;",
+        kind,
+        (kind, kind),
         lambda a, b, k=kind: (signed24(a, k) * signed24(b, k)) >> 16,
-    )  # fmt: skip
+    )
     case(
-        f"mad24_lo_{kind}", f"mad24.lo.{kind} %d, %a, %b, %c;", kind, (kind, kind, kind),
+        f"mad24_lo_{kind}",
+        f"mad24.lo.{kind} %d, %a, %b, %c;",
+        kind,
+        (kind, kind, kind),
         lambda a, b, c, k=kind: signed24(a, k) * signed24(b, k) + c,
-    )  # fmt: skip
+    )
 
 for side in "lr":
     for mode in ("clamp", "wrap"):
@@ -183,11 +201,21 @@ for table in (0x00, 0x01, 0x80, 0x96, 0xE8, 0xC0, 0x3C, 0xFF, 0x1B):
 
 case("prmt", "prmt.b32 %d, %a, %b, %c;", "u32", ("u32",) * 3, prmt)
 MODES = {
-    "f4e": (0x3210, 0x4321, 0x5432, 0x6543), "b4e": (0x5670, 0x6701, 0x7012, 0x0123), "rc8": (0, 0x1111, 0x2222, 0x3333),
-    "ecl": (0x3210, 0x3211, 0x3222, 0x3333), "ecr": (0x0000, 0x1110, 0x2210, 0x3210), "rc16": (0x1010, 0x3232) * 2,
-}  # fmt: skip
+    "f4e": (0x3210, 0x4321, 0x5432, 0x6543),
+    "b4e": (0x5670, 0x6701, 0x7012, 0x0123),
+    "rc8": (0, 0x1111, 0x2222, 0x3333),
+    "ecl": (0x3210, 0x3211, 0x3222, 0x3333),
+    "ecr": (0x0000, 0x1110, 0x2210, 0x3210),
+    "rc16": (0x1010, 0x3232) * 2,
+}
 for mode, tables in MODES.items():
-    case(f"prmt_{mode}", f"prmt.b32.{mode} %d, %a, %b, %c;", "u32", ("u32",) * 3, lambda a, b, c, t=tables: prmt(a, b, t[c & 3]))
+    case(
+        f"prmt_{mode}",
+        f"prmt.b32.{mode} %d, %a, %b, %c;",
+        "u32",
+        ("u32",) * 3,
+        lambda a, b, c, t=tables: prmt(a, b, t[c & 3]),
+    )
 
 
 def lanes(a, signed, count=4):
@@ -208,20 +236,56 @@ for x in "us":
         case(f"dp4a_{x}{y}", f"dp4a.{x}32.{y}32 %d, %a, %b, %c;", "u32", ("u32",) * 3, dp4a)
         case(f"dp2a_{x}{y}", f"dp2a.hi.{x}32.{y}32 %d, %a, %b, %c;", "u32", ("u32",) * 3, dp2a)
 
+for x in "us":
+    for op, reference in (("add", lambda a, b: a + b), ("min", min), ("max", max)):
+
+        def packed(a, b, x=x, reference=reference):
+            pairs = zip(lanes(a, x == "s", 2), lanes(b, x == "s", 2), strict=True)
+            low, high = (reference(p, q) & 0xFFFF for p, q in pairs)
+            return high << 16 | low
+
+        case(f"{op}_{x}16x2", f"{op}.{x}16x2 %d, %a, %b;", "u32", ("u32",) * 2, packed)
+
 WIDE = ".reg .b32 %l0, %h0, %l1, %h1, %lo, %hi; "
 SPLIT = "mov.b64 {%l0, %h0}, %a; mov.b64 {%l1, %h1}, %b; "
-case("carry_add", SPLIT + "add.cc.u32 %lo, %l0, %l1; addc.u32 %hi, %h0, %h1; mov.b64 %d, {%lo, %hi};", "u64",
-     ("u64", "u64"), lambda a, b: a + b, WIDE)  # fmt: skip
-case("carry_sub", SPLIT + "sub.cc.u32 %lo, %l0, %l1; subc.u32 %hi, %h0, %h1; mov.b64 %d, {%lo, %hi};", "u64",
-     ("u64", "u64"), lambda a, b: a - b, WIDE)  # fmt: skip
-case("carry_mad", SPLIT + "mul.lo.u32 %lo, %l0, %l1; mul.hi.u32 %hi, %l0, %l1; mad.lo.cc.u32 %lo, %l0, %h1, %lo;"
-     "madc.hi.u32 %hi, %l0, %h1, %hi; mov.b64 %d, {%lo, %hi};", "u64", ("u64", "u64"),
-     lambda a, b: (a & M) * (b & M) + (a & M) * (b >> 32), WIDE)  # fmt: skip
+case(
+    "carry_add",
+    SPLIT + "add.cc.u32 %lo, %l0, %l1; addc.u32 %hi, %h0, %h1; mov.b64 %d, {%lo, %hi};",
+    "u64",
+    ("u64", "u64"),
+    lambda a, b: a + b,
+    WIDE,
+)
+case(
+    "carry_sub",
+    SPLIT + "sub.cc.u32 %lo, %l0, %l1; subc.u32 %hi, %h0, %h1; mov.b64 %d, {%lo, %hi};",
+    "u64",
+    ("u64", "u64"),
+    lambda a, b: a - b,
+    WIDE,
+)
+case(
+    "carry_mad",
+    SPLIT + "mul.lo.u32 %lo, %l0, %l1; mul.hi.u32 %hi, %l0, %l1; mad.lo.cc.u32 %lo, %l0, %h1, %lo;"
+    "madc.hi.u32 %hi, %l0, %h1, %hi; mov.b64 %d, {%lo, %hi};",
+    "u64",
+    ("u64", "u64"),
+    lambda a, b: (a & M) * (b & M) + (a & M) * (b >> 32),
+    WIDE,
+)
 M = 0xFFFFFFFF
 case("carry_long", "add.cc.u64 %d, %a, %b; addc.u64 %d, 0, 0;", "u64", ("u64", "u64"), lambda a, b: (a + b) >> 64)
 case("borrow_long", "sub.cc.u64 %d, %a, %b; subc.u64 %d, 0, 0;", "u64", ("u64", "u64"), lambda a, b: -(a < b))
-case("addc_cc", "add.cc.u32 %d, %a, %b; addc.cc.u32 %d, %a, %b; addc.u32 %d, 0, 0;", "u32", ("u32", "u32"),
-     lambda a, b: (a + b + ((a + b) >> 32)) >> 32)  # fmt: skip
+case(
+    "addc_cc",
+    "add.cc.u32 %d, %a, %b; addc.cc.u32 %d, %a, %b; addc.u32 %d, 0, 0;",
+    "u32",
+    ("u32", "u32"),
+    lambda a, b: (a + b + ((a + b) >> 32)) >> 32,
+)
+
+
+AMOUNTS = {"shl": (1,), "shr": (1,), "shf": (2,), "bfe": (1, 2), "bfi": (2, 3)}
 
 
 @pytest.fixture(scope="module")
@@ -233,11 +297,10 @@ def family(tmp_path_factory):
 def test_instruction(family, name):
     row, reference = CASES[name]
     arrays = [integers(kind, N, seed) for seed, kind in enumerate(row.sources)]
-    if name.startswith(("shl", "shr", "shf", "bfe", "bfi")):  # amounts around the width as well as wild ones
-        rng = np.random.default_rng(9)
-        for index, kind in enumerate(row.sources):
-            if kind == "u32" and index > 0 and not (name.startswith("shf") and index == 1) and not name == "bfi_32" or index > 1:
-                arrays[index] = np.where(rng.random(N) < 0.8, rng.integers(0, 70, N), arrays[index]).astype(DTYPES[kind])
+    rng = np.random.default_rng(9)
+    for index in AMOUNTS.get(name.partition("_")[0], ()):  # around the width as well as wild ones
+        near = rng.integers(0, 70, N)
+        arrays[index] = np.where(rng.random(N) < 0.8, near, arrays[index]).astype(np.uint32)
     found = family.run(name, *arrays)
     for values in zip(*(array.tolist() for array in arrays), found.tolist(), strict=True):
         assert values[-1] == wrap(reference(*values[:-1]), row.result), values

@@ -86,7 +86,8 @@ PTX = (
     ld.shared.u32 %r4, [shared_a+12]; st.global.u32 [%out+4], %r4;
     cvta.to.shared.u64 %p, %q; ld.shared.u32 %r4, [%p+8]; st.global.u32 [%out+8], %r4;
     mov.u64 %p, 7; st.shared.u64 [shared_b], %p; ld.shared.u64 %p, [shared_b]; st.global.u64 [%out+16], %p;
-    mov.u32 %r1, dynamic; mov.u32 %r2, 44; st.shared.u32 [%r1], %r2; ld.shared.u32 %r4, [dynamic]; st.global.u32 [%out+24], %r4;
+    mov.u32 %r1, dynamic; mov.u32 %r2, 44;
+    st.shared.u32 [%r1], %r2; ld.shared.u32 %r4, [dynamic]; st.global.u32 [%out+24], %r4;
     ld.shared.u32 %r4, [shared_a+8]; st.global.u32 [%out+28], %r4;
     isspacep.shared %is, %q; selp.u32 %r4, 1, 0, %is; st.global.u32 [%out+32], %r4;
     isspacep.global %not, %out; selp.u32 %r4, 1, 0, %not; st.global.u32 [%out+36], %r4;

@@ -131,7 +131,9 @@ def test_whole_numbers(load):
     run(load("mixed_integers"), 4, 128, x, y, out)
     for a, b, found in zip(x.tolist(), y.tolist(), out.tolist(), strict=True):
         image = a & (1 << 64) - 1
-        expected = a // b + a % b + (a << 3) - (a >> 1) + (a ^ b) + (a & ~b) + image.bit_count() + 64 - image.bit_length()
+        expected = (
+            a // b + a % b + (a << 3) - (a >> 1) + (a ^ b) + (a & ~b) + image.bit_count() + 64 - image.bit_length()
+        )
         assert found == expected + abs(a) + max(a, b)
 
 
@@ -152,5 +154,7 @@ def test_math_functions(kind, dtype, tolerance, tmp_path):
     for k, expression in enumerate(numba_kernels.EXPRESSIONS):
         code = compile(f"math.{expression}", "expression", "eval")
         expected = [eval(code, {"math": math, "x": float(a), "y": float(b)}) for a, b in zip(x, y, strict=True)]
-        scale = 1e6 if "1e" in expression and dtype == "f4" else 30 if "exp(" in expression or "pow" in expression else 1
+        scale = (
+            1e6 if "1e" in expression and dtype == "f4" else 30 if "exp(" in expression or "pow" in expression else 1
+        )
         assert np.allclose(out[k], expected, rtol=tolerance * scale * 2, atol=tolerance * scale), expression

@@ -6,12 +6,13 @@ import pytest
 
 pytest.importorskip("hypothesis", reason="hypothesis is not installed")
 
-from gpud.ptx import ast  # noqa: E402
-from gpud.ptx.lexer import tokens  # noqa: E402
-from gpud.ptx.parser import parse  # noqa: E402
-from gpud.ptx.printer import module_text, operand_text, statement_text  # noqa: E402
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpud.ptx import ast
+from gpud.ptx.lexer import tokens
+from gpud.ptx.parser import parse
+from gpud.ptx.printer import module_text, operand_text, statement_text
 
 NAMES = st.from_regex(r"[a-zA-Z][a-zA-Z0-9_$]{0,6}|[%_$][a-zA-Z0-9_$]{1,6}", fullmatch=True).filter(
     lambda name: name != "generic" and name[:2].lower() not in ("0f", "0d")
@@ -33,18 +34,28 @@ addresses = st.one_of(
     st.builds(ast.Address, st.builds(ast.Int, INTS)),
 )
 operands = st.one_of(
-    scalars, vectors, addresses, st.builds(ast.Not, plain), st.builds(ast.Negate, plain), st.builds(ast.Pair, names, names)
+    scalars,
+    vectors,
+    addresses,
+    st.builds(ast.Not, plain),
+    st.builds(ast.Negate, plain),
+    st.builds(ast.Pair, names, names),
 )
 MODIFIERS = st.sampled_from(["s32", "global", "v4", "rn", "L1::no_allocate", "shared::cta", "lo", "2d"])
 guards = st.none() | st.builds(ast.Guard, NAMES, st.booleans())
 instructions = st.builds(
-    ast.Instruction, st.sampled_from(["add", "ld", "mov", "bar", "frob"]), st.lists(MODIFIERS, max_size=3).map(tuple),
-    st.lists(operands, max_size=4).map(tuple), guards,
-)  # fmt: skip
+    ast.Instruction,
+    st.sampled_from(["add", "ld", "mov", "bar", "frob"]),
+    st.lists(MODIFIERS, max_size=3).map(tuple),
+    st.lists(operands, max_size=4).map(tuple),
+    guards,
+)
 calls = st.builds(
     lambda results, name, args: ast.Instruction("call", ("uni",), (ast.Group(results), name, ast.Group(args))),
-    st.lists(plain, max_size=2).map(tuple), plain, st.lists(scalars, max_size=3).map(tuple),
-)  # fmt: skip
+    st.lists(plain, max_size=2).map(tuple),
+    plain,
+    st.lists(scalars, max_size=3).map(tuple),
+)
 ALIGN = st.sampled_from([0, 1, 4, 16])
 DIMS = st.lists(st.integers(0, 64), max_size=2).map(tuple)
 
@@ -58,28 +69,52 @@ def variables(space, **more):
 registers = variables("reg", dims=st.just(()), count=st.sampled_from([0, 0, 3, 100]))
 strings = st.from_regex(r"[a-z ]{0,8}", fullmatch=True)
 leaves = st.one_of(
-    instructions, calls, st.builds(ast.Label, NAMES), registers, variables("local"), variables("shared"), variables("param"),
-    st.builds(ast.Pragma, strings), st.builds(ast.BranchTargets, NAMES, st.lists(NAMES, min_size=1, max_size=3).map(tuple)),
-)  # fmt: skip
-statements = st.recursive(leaves, lambda inner: st.builds(ast.Block, st.lists(inner, max_size=3).map(tuple)), max_leaves=6)
+    instructions,
+    calls,
+    st.builds(ast.Label, NAMES),
+    registers,
+    variables("local"),
+    variables("shared"),
+    variables("param"),
+    st.builds(ast.Pragma, strings),
+    st.builds(ast.BranchTargets, NAMES, st.lists(NAMES, min_size=1, max_size=3).map(tuple)),
+)
+statements = st.recursive(
+    leaves, lambda inner: st.builds(ast.Block, st.lists(inner, max_size=3).map(tuple)), max_leaves=6
+)
 blocks = st.builds(ast.Block, st.lists(statements, max_size=6).map(tuple))
 initialisers = st.recursive(
-    st.one_of(st.builds(ast.Int, INTS), floats, plain, st.builds(ast.Offset, plain, OFFSETS.filter(bool)),
-              st.builds(lambda name: ast.Group((name,), "generic"), plain),
-              st.builds(lambda name, offset: ast.Group((name, ast.Int(offset)), "generic"), plain, OFFSETS.filter(bool))),
-    lambda inner: st.builds(ast.Vector, st.lists(inner, max_size=3).map(tuple)), max_leaves=5,
-)  # fmt: skip
+    st.one_of(
+        st.builds(ast.Int, INTS),
+        floats,
+        plain,
+        st.builds(ast.Offset, plain, OFFSETS.filter(bool)),
+        st.builds(lambda name: ast.Group((name,), "generic"), plain),
+        st.builds(lambda name, offset: ast.Group((name, ast.Int(offset)), "generic"), plain, OFFSETS.filter(bool)),
+    ),
+    lambda inner: st.builds(ast.Vector, st.lists(inner, max_size=3).map(tuple)),
+    max_leaves=5,
+)
 LINKAGE = st.sampled_from([(), ("visible",), ("weak",), ("extern",)])
 globals_ = st.one_of(
-    variables("global", initial=st.none() | initialisers, linkage=LINKAGE, attributes=st.sampled_from([(), ("managed",)])),
+    variables(
+        "global", initial=st.none() | initialisers, linkage=LINKAGE, attributes=st.sampled_from([(), ("managed",)])
+    ),
     variables("const", dims=st.just((-1,)), initial=initialisers),
 )
 pointers = st.none() | st.tuples(st.sampled_from(["", "global", "shared"]), st.sampled_from([4, 16]))
-params = st.lists(variables("param", dims=st.just(()), pointer=pointers).map(
-    lambda v: ast.Variable(v.space, v.type, v.name, 0 if v.pointer else v.align, v.vector, v.dims, pointer=v.pointer)
-), max_size=3).map(tuple)  # fmt: skip
+params = st.lists(
+    variables("param", dims=st.just(()), pointer=pointers).map(
+        lambda v: ast.Variable(
+            v.space, v.type, v.name, 0 if v.pointer else v.align, v.vector, v.dims, pointer=v.pointer
+        )
+    ),
+    max_size=3,
+).map(tuple)
 directives = st.lists(
-    st.sampled_from([ast.Directive("maxntid", (256, 1, 1)), ast.Directive("minnctapersm", (2,)), ast.Directive("noreturn")]),
+    st.sampled_from(
+        [ast.Directive("maxntid", (256, 1, 1)), ast.Directive("minnctapersm", (2,)), ast.Directive("noreturn")]
+    ),
     max_size=2,
 ).map(tuple)
 functions = st.one_of(
@@ -88,9 +123,12 @@ functions = st.one_of(
 )
 items = st.one_of(functions, globals_, st.builds(ast.Alias, NAMES, NAMES), st.builds(ast.Pragma, strings))
 modules = st.builds(
-    ast.Module, st.tuples(st.integers(1, 9), st.integers(0, 9)), st.sampled_from([("sm_80",), ("sm_90a", "debug")]),
-    st.sampled_from([32, 64]), st.lists(items, max_size=4).map(tuple),
-)  # fmt: skip
+    ast.Module,
+    st.tuples(st.integers(1, 9), st.integers(0, 9)),
+    st.sampled_from([("sm_80",), ("sm_90a", "debug")]),
+    st.sampled_from([32, 64]),
+    st.lists(items, max_size=4).map(tuple),
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -129,4 +167,12 @@ def test_texts_of_parts():
     assert statement_text(ast.Label("here")) == "here:"
     assert statement_text(ast.Block(())) == "{ ... }"
     assert operand_text(ast.Address(ast.Name("%rd1"), -4)) == "[%rd1-4]"
-    assert [token.kind for token in tokens("a.b [0x1]; // x")] == ["name", "dot", "punct", "int", "punct", "punct", "end"]
+    assert [token.kind for token in tokens("a.b [0x1]; // x")] == [
+        "name",
+        "dot",
+        "punct",
+        "int",
+        "punct",
+        "punct",
+        "end",
+    ]

@@ -12,11 +12,13 @@ import pytest
 
 np = pytest.importorskip("numpy", reason="numpy is not installed")
 
+import make_samples  # noqa: E402
+from ptx_runner import OK, Module, numba_args  # noqa: E402
+
 from gpud.ptx import ast  # noqa: E402
-from gpud.ptx.compile import ptx_to_c  # noqa: E402
+from gpud.ptx.compile import COMPILER_VERSION, ptx_to_c  # noqa: E402
 from gpud.ptx.parser import parse  # noqa: E402
 from gpud.ptx.printer import module_text  # noqa: E402
-from ptx_runner import OK, Module, numba_args  # noqa: E402
 
 FOLDER = Path(__file__).parent / "samples"
 SAMPLES = sorted(path.stem for path in FOLDER.glob("*.ptx"))
@@ -45,6 +47,14 @@ def test_the_same_ptx_gives_the_same_c(name):
     first = ptx_to_c(text_of(name))
     assert ptx_to_c(text_of(name)) == first
     assert ptx_to_c(module_text(parse(text_of(name)))) == first
+
+
+def test_other_c_has_another_version():
+    """Caches of compiled kernels are keyed by the version: it must not stay when the C changes."""
+    version, digest = (FOLDER / "generated.txt").read_text().split()
+    assert (version, digest) == (COMPILER_VERSION, make_samples.digest()), (
+        "the generated C changed: raise COMPILER_VERSION in gpud/ptx/compile.py, then run make_samples.py --digest"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +89,14 @@ def test_local_arrays_and_switches(nvcc, x):
     out = np.zeros(4, "i4")
     assert nvcc.run("chosen", 1, 4, out, ("i", x)) == OK
     total = sum(x * ((i * 7) & 15) for i in range(x))
-    changes = {0: lambda s: s + 4, 1: lambda s: s + 50, 2: lambda s: s * 3, 3: lambda s: s - 51, 4: lambda s: s ^ 53, 5: lambda s: -s}
+    changes = {
+        0: lambda s: s + 4,
+        1: lambda s: s + 50,
+        2: lambda s: s * 3,
+        3: lambda s: s - 51,
+        4: lambda s: s ^ 53,
+        5: lambda s: -s,
+    }
     assert (out == changes.get(x, lambda s: s)(total)).all()
 
 

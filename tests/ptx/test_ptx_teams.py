@@ -149,7 +149,8 @@ SHUFFLES = {
     "sum": "redux.sync.add.u32 %r, %v, -1; setp.ne.u32 %p, %r, 0;",
     "least": "neg.s32 %v, %v; redux.sync.min.s32 %r, %v, -1; setp.ne.u32 %p, %r, 0;",
     "elect": "elect.sync %r|%p, -1;",
-    "halves": "setp.lt.u32 %q, %t, 16; @%q bra low; activemask.b32 %r; bra both;\nlow: activemask.b32 %r; not.b32 %r, %r;\n"
+    "halves": "setp.lt.u32 %q, %t, 16; @%q bra low; activemask.b32 %r; bra both;\n"
+    "low: activemask.b32 %r; not.b32 %r, %r;\n"
     "both: bar.warp.sync -1; setp.eq.u32 %p, %r, 0xFFFF0000;",
     "part": "and.b32 %r, %t, 1; setp.eq.u32 %q, %r, 0; mov.pred %p, %q; @!%q bra skip;"
     "shfl.sync.bfly.b32 %r, %v, 2, 31, 0x55555555; redux.sync.max.u32 %r, %r, 0x55555555;\nskip:",
@@ -276,4 +277,6 @@ def test_diverged_warps(module):
 def test_several_warps(module):
     out = np.zeros((96, 2), np.uint32)
     assert module.run("warp_sum", 1, 96, out) == OK
-    assert np.array_equal(out[:, 0].reshape(3, 32), np.repeat([[sum(range(300 + w, 332 + w))] for w in (0, 32, 64)], 32, axis=1))
+    assert np.array_equal(
+        out[:, 0].reshape(3, 32), np.repeat([[sum(range(300 + w, 332 + w))] for w in (0, 32, 64)], 32, axis=1)
+    )

@@ -37,7 +37,7 @@ class Child:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "gpud.cli.demo.leash", *command],
                 env=dict(environment),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 start_new_session=True,  # Ctrl-C is ours; the children are ended in order
@@ -57,8 +57,16 @@ class Child:
 
     def close(self) -> None:
         """After its end: nothing of it stays in this process."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
         self.process.wait(5)
         self._reader.join(5)
+
+    def go(self) -> None:
+        """Gives the program the line on its standard input that it waits for."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), self.process.stdin as pipe:
+            pipe.write(b"go\n")
 
     def follow(self, seconds: float, tick: "Tick") -> Iterator[Line]:
         """Lines as they come, until the program closes its output. Raises `Failure` after `seconds`."""

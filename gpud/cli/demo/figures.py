@@ -132,7 +132,8 @@ def simulated_run(
     seconds = (last - first) / 1e9
     on_device = [kernel for kernel in log.kernels if kernel.device == device]
     steps = [kernel for kernel in log.kernels if kernel.pid == training and first < kernel.end_ns <= last]
-    run_ns = sum(kernel.run_ns for kernel in log.kernels)
+    measured = [kernel for kernel in log.kernels if first < kernel.end_ns]
+    run_ns = sum(kernel.run_ns for kernel in measured)
     return RunFigures(
         name=name,
         samples=tuple(samples),
@@ -141,7 +142,7 @@ def simulated_run(
         training_steps_per_s=len(steps) / seconds if training is not None else None,
         training_step_ms=sum(step.run_ns for step in steps) / len(steps) / 1e6 if steps else None,
         gpu_busy=busy_ns(on_device, first, last) / (last - first),
-        overrun=sum(kernel.overrun_ns for kernel in log.kernels) / run_ns if run_ns else 0.0,
+        overrun=sum(kernel.overrun_ns for kernel in measured) / run_ns if run_ns else 0.0,
         correct=correct,
         lanes=tuple(
             Lane(who=who, pieces=_pieces((k for k in on_device if k.pid == pid), first))

@@ -10,7 +10,7 @@ WIDTH, LEFT, RIGHT = 1000, 84, 24
 PLOT = WIDTH - LEFT - RIGHT
 INK, SOFT, GRID = "#1f2328", "#57606a", "#d8dee4"
 COLOURS = {"alone": "#1a7f37", "shared": "#cf222e", "preempt-mix": "#0969da"}
-WORDS = {"alone": "serving alone", "shared": "shared, without gpud", "preempt-mix": "shared, gpud preempt-mix"}
+WORDS = {"alone": "serving alone", "shared": "shared, without gpud", "preempt-mix": "shared, preempt-mix"}
 LANE_COLOURS = {"serving": "#bc4c00", "training": "#8c959f"}
 EXCERPT_S = 0.6
 TOP_PLOT = 300
@@ -35,7 +35,7 @@ def draw(runs: dict[str, RunFigures], label: str) -> str:
 def _latencies(svg: Svg, runs: dict[str, RunFigures], top: float) -> None:
     """Each request as a dot: when it arrived, how long it took (logarithmic)."""
     all_ms = [sample.latency_ms for run in runs.values() for sample in run.samples]
-    low, high = _decade(min(all_ms, default=1), 0), _decade(max(all_ms, default=10), 1)
+    low, high = _decade(min(all_ms, default=1) / 1.2, 0), _decade(max(all_ms, default=10), 1)
     seconds = max((run.window_s for run in runs.values()), default=1.0)
     bottom = top + TOP_PLOT
 
@@ -45,12 +45,10 @@ def _latencies(svg: Svg, runs: dict[str, RunFigures], top: float) -> None:
     def y(ms: float) -> float:
         return bottom - TOP_PLOT * math.log(ms / low) / math.log(high / low)
 
-    place: float = LEFT
-    for name, run in runs.items():
+    for column, (name, run) in enumerate(runs.items()):
+        place = LEFT + PLOT / 3 * column
         svg.dot(place + 6, top - 18, 5, fill=COLOURS[name])
-        words = f"{WORDS[name]}: p50 {run.p50_ms:.3g} ms, p99 {run.p99_ms:.3g} ms"
-        svg.text(place + 18, top - 14, words)
-        place += 40 + 6.6 * len(words)
+        svg.text(place + 18, top - 14, f"{WORDS[name]}: p50 {run.p50_ms:.3g} ms, p99 {run.p99_ms:.3g} ms", font_size=12)
     for value in _log_ticks(low, high):
         svg.line(LEFT, y(value), LEFT + PLOT, y(value), stroke=GRID)
         svg.text(LEFT - 8, y(value) + 4, f"{value:g}", text_anchor="end", fill=SOFT)

@@ -3,7 +3,7 @@
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from attrs import frozen
@@ -23,6 +23,8 @@ from gpud.cli.demo.figures import (
 from gpud.cli.demo.real import real_run
 from gpud.cli.demo.runs import RUNS, Run
 from gpud.cli.failure import Failure
+from gpud.config import load_config
+from gpud.control.client import Client
 
 READY_S = 90.0
 """A program must have compiled and warmed up by then."""
@@ -60,7 +62,7 @@ class Demo:
     def run(self) -> Outcome:
         """All runs. Raises `Failure`. Leaves nothing behind, whatever happens."""
         chosen = [run for run in RUNS if self._simulated or not run.elsewhere]
-        weights = {run.name: self._seconds * run.share + self._overhead_s for run in chosen}
+        weights = {run.name: run.seconds(self._seconds) + self._overhead_s for run in chosen}
         total, done = sum(weights.values()), 0.0
         found: dict[str, RunFigures] = {}
         with tempfile.TemporaryDirectory(prefix="gpud-demo-") as name:
@@ -78,19 +80,24 @@ class Demo:
     def _one(self, run: Run, children: Children, directory: Path, tick: Tick) -> RunFigures:
         node = f"demo-{os.getpid()}-{run.name}"
         environment = runs.environment(run, simulated=self._simulated, directory=directory, node=node)
-        seconds = self._seconds * run.share
+        seconds = run.seconds(self._seconds)
         simulated = self._simulated
-        daemon = training = training_ready = None
+        daemon = training = None
         if run.managed:
             daemon = children.start("the daemon", runs.serve_command(run, simulated=simulated), environment)
             self._wait_for_daemon(daemon, Path(environment["GPUD_RUNTIME_DIR"]), tick)
         if run.training:
             command = runs.training_command(run, simulated=simulated, seconds=seconds + 300, rounds=self._rounds)
             training = children.start("training", command, environment)
-            training_ready = training.wait_for("ready", READY_S, tick)
         command = runs.serving_command(run, simulated=simulated, seconds=seconds, seed=self._seed, rounds=self._rounds)
         serving = children.start("serving", command, environment)
+        if training is not None:
+            training.wait_for("ready", READY_S, tick)
         ready = serving.wait_for("ready", READY_S, tick)
+        if daemon is not None and training is not None:
+            self._wait_until_managed(environment, {"high": _pid(serving), "low": _pid(training)}, tick)
+        serving.go()
+        start = int(serving.wait_for("start", STOP_S, tick)["start"])
         self._rounds.setdefault("short" if run.short else "serve", int(ready["rounds"]))
         summary = serving.finish(seconds * 5 + 60, tick)
         correct = bool(summary["correct"]) and serving.process.returncode == 0
@@ -98,14 +105,26 @@ class Demo:
             training.process.terminate()
             correct = bool(training.finish(STOP_S, tick)["correct"]) and training.process.returncode == 0 and correct
         if daemon is not None:
+            if daemon.process.poll() is not None:
+                raise Failure(f"the daemon ended during the run (exit code {daemon.process.returncode}){daemon.said()}")
             daemon.process.terminate()
         if not children.settle(STOP_S, tick):
             raise Failure(f"{run.words}: a process did not end within {STOP_S:.0f} s; it was killed")
-        window = int(ready["start"]), int(ready["start"]) + int(seconds * 1e9)
+        return self._figures(run, directory, serving, training, (start, start + int(seconds * 1e9)), correct)
+
+    def _figures(
+        self,
+        run: Run,
+        directory: Path,
+        serving: Child,
+        training: Child | None,
+        window: tuple[int, int],
+        correct: bool,
+    ) -> RunFigures:
         requests = [_request(line) for line in serving.lines if line.get("event") == "request"]
         if not requests:
-            raise Failure(f"{run.words}: no request arrived in {seconds:g} s", "measure for longer: --seconds")
-        if not simulated:
+            raise Failure(f"{run.words}: no request arrived", "measure for longer: --seconds")
+        if not self._simulated:
             return real_run(run, requests, training.lines if training else None, window=window, correct=correct)
         try:
             self._logs[run.name] = log = read_log(runs.log_file(run, directory))
@@ -115,8 +134,8 @@ class Demo:
                 requests,
                 window=window,
                 serving_kernels=runs.KERNELS,
-                serving=int(ready["pid"]),
-                training=int(training_ready["pid"]) if training_ready else None,
+                serving=_pid(serving),
+                training=_pid(training) if training else None,
                 correct=correct,
             )
         except (BadLog, Unusable) as error:
@@ -132,6 +151,23 @@ class Demo:
             if time.monotonic() > deadline:
                 raise Failure(f"the daemon did not listen within {STOP_S:.0f} s{daemon.said()}")
             time.sleep(0.01)
+
+    def _wait_until_managed(self, environment: Mapping[str, str], expected: Mapping[str, int], tick: Tick) -> None:
+        """Until the daemon has both programs in their classes: figures of an unmanaged run would mean nothing."""
+        deadline = time.monotonic() + STOP_S
+        with Client(load_config(environment)) as client:
+            while True:
+                found = {(job.job_class, pid) for job in client.ps() for pid in job.pids}
+                if found >= set(expected.items()):
+                    return
+                if time.monotonic() > deadline:
+                    raise Failure(
+                        f"the hook did not attach to the daemon: of class and pid it has {sorted(found)}, "
+                        f"not {sorted(expected.items())}",
+                        "see: gpud doctor",
+                    )
+                tick()
+                time.sleep(0.02)
 
     def _calibrate(self, children: Children, directory: Path) -> None:
         """On a real device: how many rounds make a training step last 2 ms, found while nothing else runs."""
@@ -187,6 +223,11 @@ class _RunTick(Tick):
     def __call__(self) -> None:
         passed = min(time.monotonic() - self._begin, self._weight)
         self._progress(self._done + passed, self._total, self._words)
+
+
+def _pid(child: Child) -> int:
+    """Of the program itself, which may be a child of `gpud run`."""
+    return int(next(line["pid"] for line in child.lines if line.get("event") == "ready"))
 
 
 def _request(line: Line) -> Request:

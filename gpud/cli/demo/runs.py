@@ -38,6 +38,10 @@ class Run:
     share: float = 1.0
     """Of the seconds that a run is measured for."""
 
+    def seconds(self, asked: float) -> float:
+        """How long it is measured, wall time, when `asked` seconds were asked for; enough for something to arrive."""
+        return max(asked * self.share, self.gap_ms * self.time_scale / 1e3 * 8 if self.short else 0.0)
+
     @property
     def kernel_ms(self) -> float:
         """Device time of one of serving's kernels."""
@@ -49,7 +53,7 @@ RUNS = (
     Run(name="null", words="serving, training on another device", training=True, elsewhere=True),
     Run(name="shared", words="both, without gpud", training=True),
     Run(name="preempt-mix", words="both, gpud preempt-mix", training=True, managed=True),
-    Run(name="short-alone", words="1 ms requests alone", short=True, gap_ms=20.0, time_scale=10.0, share=0.5),
+    Run(name="short-alone", words="1 ms requests alone", short=True, gap_ms=20.0, time_scale=10.0, share=0.375),
     Run(
         name="short-mix",
         words="1 ms requests, gpud preempt-mix",
@@ -58,7 +62,7 @@ RUNS = (
         short=True,
         gap_ms=20.0,
         time_scale=10.0,
-        share=0.5,
+        share=0.375,
     ),
 )
 
@@ -102,7 +106,7 @@ def serving_command(run: Run, *, simulated: bool, seconds: float, seed: int, rou
     scale = run.time_scale if simulated else 1.0
     kind = "short" if run.short else "serve"
     command = [sys.executable, str(examples_dir() / "serving.py"), "--seed", str(seed), "--kernel", kind]
-    command += ["--seconds", f"{seconds:g}", "--gap", f"{run.gap_ms * scale:g}", "--kernels", str(KERNELS)]
+    command += ["--seconds", f"{seconds:g}", "--gap", f"{run.gap_ms * scale:g}", "--kernels", str(KERNELS), "--wait"]
     if not simulated:
         command += ["--rounds", str(rounds[kind])] if kind in rounds else ["--kernel-ms", f"{run.kernel_ms:g}"]
     return [*_gpud(), "run", "--label", "tier=online", "--name", "serving", *command] if run.managed else command

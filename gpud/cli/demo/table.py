@@ -4,21 +4,23 @@ import json
 import math
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gpud.cli.demo.figures import MOST_NULL, RunFigures, percentile
+from gpud.cli.demo.figures import MOST_NULL, Possible, RunFigures, percentile
 from gpud.cli.demo.runner import Outcome
 
 ROWS = {
     "alone": "serving alone",
     "shared": "both, without gpud",
-    "preempt-mix": "both, gpud preempt-mix",
-    "short-alone": "1 ms requests, alone",
-    "short-mix": "1 ms requests, preempt-mix",
+    "preempt-mix": "both, preempt-mix",
+    "short-alone": "1 ms requests alone",
+    "short-mix": "1 ms, preempt-mix",
 }
-COLUMNS = ("requests", "p50 ms", "p99 ms", "p50 × alone", "p99 × alone", "wall p50/p99 ms", "steps/s", "GPU busy")
+WIDE = 105
+"""Columns of a terminal from which the wall times are shown too."""
 
 
 def label_of(outcome: Outcome) -> str:
@@ -31,15 +33,26 @@ def label_of(outcome: Outcome) -> str:
 
 def show(console: Console, outcome: Outcome, label: str) -> None:
     """Prints the table and what belongs to it."""
-    table = Table(title=escape(label), title_justify="left")
-    table.add_column("run", no_wrap=True)
-    for column in COLUMNS:
+    wide = console.width >= WIDE
+    table = Table(
+        title=escape(label),
+        title_justify="left",
+        title_style="italic",
+        box=box.SIMPLE_HEAD,
+        padding=(0, int(wide), 0, 0),
+    )
+    table.add_column("\nrun", no_wrap=True)
+    for column in ("serving\nrequests", "\np50 ms", "×\nalone", "\np99 ms", "×\nalone"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("correct")
+    if wide:
+        table.add_column("wall\np50/p99 ms", justify="right", no_wrap=True)
+    for column in ("training\nsteps/s", "GPU\nbusy"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("\ncorrect")
     for name, words in ROWS.items():
         if name in outcome.runs:
             base = outcome.runs["short-alone" if name.startswith("short") else "alone"]
-            table.add_row(words, *_cells(outcome.runs[name], base), end_section=name == "preempt-mix")
+            table.add_row(words, *_cells(outcome.runs[name], base, wide=wide), end_section=name == "preempt-mix")
     console.print(table)
     for line in _notes(outcome):
         console.print(escape(line))
@@ -51,11 +64,10 @@ def _notes(outcome: Outcome) -> list[str]:
     lines = []
     limits = outcome.limits
     if limits is not None:
-        reached = (outcome.runs["preempt-mix"].training_steps_per_s or 0.0) / limits.training_steps_per_s
         lines += [
             f"what is possible at all: serving alone leaves {limits.idle:.0%} of the time; training can have "
             f"e^(−λ·resume_after) of that (λ: arrivals per second), {limits.training_steps_per_s:.1f} steps/s. "
-            f"It had {reached:.0%} of what is possible.",
+            f"It had {_reached(outcome, limits):.0%} of what is possible.",
             f"a kernel that already runs is not passed: serving waits up to {limits.delay_ms:.2f} ms (training's "
             "window and one context switch). Requests of 1 ms show what that costs where it is not small.",
         ]
@@ -73,14 +85,20 @@ def _notes(outcome: Outcome) -> list[str]:
     return lines
 
 
-def _cells(run: RunFigures, base: RunFigures) -> list[str]:
+def _reached(outcome: Outcome, limits: Possible) -> float:
+    """Training's steps under preempt-mix as a share of what is possible."""
+    return (outcome.runs["preempt-mix"].training_steps_per_s or 0.0) / limits.training_steps_per_s
+
+
+def _cells(run: RunFigures, base: RunFigures, *, wide: bool) -> list[str]:
+    wall = [f"{percentile(run.wall_ms, 50):.1f} / {percentile(run.wall_ms, 99):.1f}"] if wide else []
     return [
         str(len(run.samples)),
         f"{run.p50_ms:.2f}",
-        f"{run.p99_ms:.2f}",
         f"{run.p50_ms / base.p50_ms:.2f}",
+        f"{run.p99_ms:.2f}",
         f"{run.p99_ms / base.p99_ms:.2f}",
-        f"{percentile(run.wall_ms, 50):.1f} / {percentile(run.wall_ms, 99):.1f}",
+        *wall,
         "–" if run.training_steps_per_s is None else f"{run.training_steps_per_s:.1f}",
         "–" if run.gpu_busy is None else f"{run.gpu_busy:.0%}",
         "yes" if run.correct else "NO",
@@ -105,8 +123,8 @@ def as_json(outcome: Outcome, picture: str) -> str:
                 name.replace("short-mix", "preempt-mix").removeprefix("short-"): _run(run)
                 for name, run in short.items()
             },
-            "null_contender": null
-            and {"p50_ratio": _round(null.p50_ms / alone.p50_ms), "p99_ratio": _round(null.p99_ms / alone.p99_ms)},
+            "null_contender": null and _round(max(null.p50_ms / alone.p50_ms, null.p99_ms / alone.p99_ms)),
+            "training_of_possible": limits and _round(_reached(outcome, limits)),
             "possible": limits
             and {
                 "idle": _round(limits.idle),

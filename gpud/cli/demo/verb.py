@@ -19,7 +19,7 @@ from gpud.cli.failure import Failure
     help="The simulated GPU, the real one, or the real one where there is a driver.",
 )  # fmt: skip
 @click.option(
-    "--seconds", type=click.FloatRange(1, 600), default=14.0, show_default=True, help="How long each run is measured."
+    "--seconds", type=click.FloatRange(1, 600), default=16.0, show_default=True, help="How long each run is measured."
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of arrivals and data.")
 @click.option(

@@ -10,7 +10,6 @@ from gpud.ptx.backend.emitter import Emitter
 from gpud.ptx.backend.memory import SCOPES, SPACES, space_of, variable_space
 from gpud.ptx.backend.table import Form, instruction, need, operands
 from gpud.ptx.backend.types import Scalar
-from gpud.ptx.errors import PtxError
 
 _OPERATIONS = {
     "add": "u32 s32 u64 s64 f32 f64 f16 bf16 f16x2 bf16x2",

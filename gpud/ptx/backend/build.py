@@ -57,6 +57,7 @@ def build(text: str, output: Path, *, compiler: list[str]) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
     command = [*compiler, *_FLAGS, *cpu_flags(), "-x", "c", "-", "-o", str(partial), "-lm"]
     try:
+        partial.touch()  # a folder that cannot be written to is told before the compiler's work
         done = subprocess.run(command, input=text, text=True, capture_output=True, env=environment, check=False)
         if done.returncode:
             raise CompilerFailed(f"{shlex.join(compiler)} failed:\n{done.stderr.strip()[:4000]}")

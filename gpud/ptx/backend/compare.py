@@ -6,7 +6,7 @@ from gpud.ptx import ast
 from gpud.ptx.backend.emitter import Emitter
 from gpud.ptx.backend.floating import flushed
 from gpud.ptx.backend.table import Form, instruction, need, operands
-from gpud.ptx.backend.types import F32, PRED, S32, U32, Scalar
+from gpud.ptx.backend.types import F32, PRED, S32, Scalar
 from gpud.ptx.errors import PtxError
 
 # Ordered comparisons are false with a NaN, those with a u behind are true.
@@ -39,6 +39,15 @@ _FLOAT = {
     "nan": "({0} != {0} || {1} != {1})",
 }
 _LOGIC = {"and": "&", "or": "|", "xor": "^"}
+_TRUTH = {  # true and false as the result's type has them
+    "u32": "0xffffffffu : 0u",
+    "s32": "0xffffffffu : 0u",
+    "u16": "0xffff : 0",
+    "s16": "0xffff : 0",
+    "f32": "1.0f : 0.0f",
+    "f16": "0x3c00 : 0",
+    "bf16": "0x3f80 : 0",
+}
 _FLAGS = (*_INTEGER, *_FLOAT, *_LOGIC, "ftz")
 
 
@@ -93,10 +102,10 @@ def set_value(e: Emitter, ins: ast.Instruction) -> None:
     form = Form(ins, _FLAGS, types=2)
     d, a, b, *c = operands(ins, 3, 4)
     result, kind = form.types
-    need(result, "u32 s32 f32")
     value = _combined(e, form, c, _comparison(e, form, kind, a, b))
-    yes, no = ("1.0f", "0.0f") if result == F32 else ("0xffffffffu", "0u")
-    e.write(d, F32 if result == F32 else U32, f"({value} ? {yes} : {no})")
+    if str(result) not in _TRUTH:
+        raise PtxError(f"set to .{result} is not supported")
+    e.write(d, F32 if result == F32 else Scalar("u", result.bits), f"({value} ? {_TRUTH[str(result)]})")
 
 
 @instruction("selp")

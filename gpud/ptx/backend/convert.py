@@ -159,10 +159,13 @@ def _between_floats(e: Emitter, form: Form, to: Scalar, kind: Scalar, value: str
 
 def _to_half(e: Emitter, form: Form, to: Scalar, kind: Scalar, value: str) -> str:
     e.uses.add("half")
-    if form.one_of("rz", "rm", "rp", "sat", *_ROUND_TO_WHOLE):
-        raise PtxError(f"cvt to .{to} is supported with .rn only")
-    if kind == F64:
-        return f"gp_to_{to}_f64({value})"
-    if not kind.floating:
-        return f"gp_to_{to}_f64((double){value})"
-    return f"gp_to_{to}({value})"
+    if "sat" in form:
+        raise PtxError(f"cvt.sat to .{to} is not supported")
+    whole = form.one_of(*_ROUND_TO_WHOLE)
+    if whole:
+        value = f"__builtin_{_ROUND_TO_WHOLE[whole]}((double){value})"
+    mode = form.one_of("rz", "rm", "rp")
+    if mode:
+        e.uses.add("rounding")
+        return f"gp_toward_{to}({value}, GP_{mode.upper()})"
+    return f"gp_to_{to}_f64({value})"

@@ -17,6 +17,7 @@ class Code:
     """The C code of one step and its part in the flow of data and control.
 
     `suspend` numbers the point where the thread may wait (0: none); lines then hold the markers SAVE and RESTORE.
+    `pure`: the lines depend on nothing but what they read, so they may run again.
     """
 
     lines: list[str] = field(default_factory=list)
@@ -26,6 +27,7 @@ class Code:
     label: str = ""
     falls_through: bool = True
     guarded: bool = False
+    pure: bool = False
     suspend: int = 0
 
 
@@ -100,6 +102,7 @@ class Emitter:
         """The C name of a special register; one that never changes is read once, at the start of the function."""
         self.uses.update(known.needs)
         if known.changes:
+            self.code.pure = False
             return known.expression
         self.specials[known.cname] = known.expression
         return known.cname
@@ -164,6 +167,7 @@ class Emitter:
             if isinstance(found, Storage):
                 if found.space == "shared":
                     space = "shared"
+                self.code.pure |= found.constant
                 return self._absolute(f"{found.address}", operand.offset, space)
             if isinstance(found, Register) and found.image.bits == 32 and found.image.kind == "u":
                 self._touch(found, self.code.reads)

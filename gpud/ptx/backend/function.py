@@ -9,6 +9,7 @@ from gpud.ptx import ast
 from gpud.ptx.backend import atomics, bits, compare, control, convert, flow, integer, memory, refused
 from gpud.ptx.backend.emitter import RESTORE, SAVE, Code, Emitter
 from gpud.ptx.backend.flatten import Body, Flattener, Mark, Step
+from gpud.ptx.backend.recompute import PURE, Recomputed
 from gpud.ptx.backend.scope import Entity, Register, Storage
 from gpud.ptx.backend.table import TABLE
 from gpud.ptx.backend.types import PRED, SCALARS
@@ -49,6 +50,7 @@ class Builder:
         self.flattener = Flattener(outer, shared, inlined, self._storage)
         self.emitter = Emitter(suspends=suspends, call=call)
         self.scope = self.flattener.scope()
+        self.recomputed = Recomputed([])
         self.prologue: list[str] = []
         self.epilogue: list[str] = []
 
@@ -62,7 +64,7 @@ class Builder:
                 raise PtxError("a kernel's parameters are .param", line=param.line, instruction=statement_text(param))
             address = f"(uint64_t)(uintptr_t)(b->params + {offset})"
             scalar = SCALARS.get(param.type, PRED)
-            self.scope.names[param.name] = Storage("param", address, 0, 0, scalar)
+            self.scope.names[param.name] = Storage("param", address, 0, 0, scalar, constant=True)
         if self.suspends:
             head = f"static int {self.cname}(const struct gp_block *b, struct gp_thread *t)"
         else:
@@ -150,6 +152,7 @@ class Builder:
                 message, remedy = refused.reason(ins.opcode)
                 raise PtxError(message, remedy=remedy)
             condition = ""
+            code.pure = ins.opcode in PURE and "cc" not in ins.modifiers
             if ins.guard is not None:
                 code.guarded = True
                 name = e.read(ast.Name(ins.guard.register), PRED)
@@ -165,13 +168,14 @@ class Builder:
     def _state(self, codes: list[Code], body: Body) -> tuple[str, dict[int, list[Register]]]:
         """The struct of a waiting thread, and for each resume point the registers it keeps."""
         saved: dict[int, list[Register]] = {}
+        self.recomputed = Recomputed(codes)
         fields: dict[str, str] = {}
         order = {register: index for index, register in enumerate(self.emitter.registers)}
         for code, live in zip(codes, flow.live_after(codes), strict=True):
             if code.suspend:
                 keep = sorted(live if code.guarded else live - code.writes, key=order.__getitem__)
                 saved[code.suspend] = keep
-                fields.update({register.cname: register.image.c for register in keep})
+                fields.update({item.cname: item.image.c for item in keep if item not in self.recomputed})
         lines = [f"struct {self.cname}_state {{", "struct gp_thread t;"]
         lines += [f"_Alignas({item.align}) uint8_t {item.name}[{max(item.bytes, 1)}];" for item in body.storage]
         for ctype in sorted(set(fields.values()), key=_size, reverse=True):
@@ -181,13 +185,15 @@ class Builder:
     def _lines(self, code: Code, saved: dict[int, list[Register]]) -> list[str]:
         if not code.suspend:
             return code.lines
-        keep = [register.cname for register in saved[code.suspend]]
+        live = saved[code.suspend]
+        keep = [register.cname for register in live if register not in self.recomputed]
         lines = []
         for line in code.lines:
             if line == SAVE:
                 lines += [f"s->{name} = {name};" for name in keep]
             elif line == RESTORE:
                 lines += [f"{name} = s->{name};" for name in keep]
+                lines += self.recomputed.lines(register for register in live if register in self.recomputed)
             else:
                 lines.append(line)
         return lines

@@ -6,7 +6,7 @@ from gpud.ptx import ast
 from gpud.ptx.backend import floating
 from gpud.ptx.backend.emitter import Emitter
 from gpud.ptx.backend.table import Form, instruction, need, operands
-from gpud.ptx.backend.types import Scalar
+from gpud.ptx.backend.types import U32, Scalar
 from gpud.ptx.errors import PtxError
 
 _INTEGERS = "u16 s16 u32 s32 u64 s64"
@@ -22,10 +22,25 @@ def arithmetic(e: Emitter, ins: ast.Instruction) -> None:
     last = ins.modifiers[-1] if ins.modifiers else ""
     if last in ("f32", "f64", "f16", "f16x2", "bf16", "bf16x2"):
         floating.HANDLERS[ins.opcode](e, ins)
-    elif last.endswith("16x2"):
-        raise PtxError(f"packed .{last} arithmetic is not supported")
+    elif last in ("u16x2", "s16x2"):
+        _packed(e, ins, last)
     else:
         _TABLE[ins.opcode](e, ins)
+
+
+def _packed(e: Emitter, ins: ast.Instruction, kind: str) -> None:
+    """add, min, max of two 16-bit numbers side by side."""
+    Form(ins, (kind,), types=0)
+    d, a, b = operands(ins, 3)
+    half = "int16_t" if kind == "s16x2" else "uint16_t"
+    choose = {"add": "{0} + {1}", "min": "{0} < {1} ? {0} : {1}", "max": "{0} > {1} ? {0} : {1}"}.get(ins.opcode)
+    if choose is None:
+        raise PtxError(f"{ins.opcode} of .{kind} is not supported")
+    x, y = e.temporary(), e.temporary()
+    e.line(f"const uint32_t {x} = {e.read(a, U32)}, {y} = {e.read(b, U32)};")
+    low = choose.format(f"({half}){x}", f"({half}){y}")
+    high = choose.format(f"({half})({x} >> 16)", f"({half})({y} >> 16)")
+    e.write(d, U32, f"((uint32_t)(uint16_t)({high}) << 16 | (uint16_t)({low}))")
 
 
 def _add_sub(e: Emitter, ins: ast.Instruction) -> None:

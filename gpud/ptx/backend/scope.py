@@ -24,7 +24,10 @@ class Register:
 
 @dataclass(eq=False, slots=True)
 class Storage:
-    """A variable in memory: `address` is a C expression of its PTX address (an offset for .shared)."""
+    """A variable in memory: `address` is a C expression of its PTX address (an offset for .shared).
+
+    `constant`: what it holds never changes during a launch.
+    """
 
     space: str
     address: str
@@ -32,6 +35,7 @@ class Storage:
     align: int
     type: Scalar
     name: str = ""
+    constant: bool = False
 
 
 @dataclass(eq=False, slots=True)

@@ -17,12 +17,14 @@ struct graph {
     struct handle handle;
     struct node *first, **last;
     size_t count;
+    struct keeping *keeping;        /* user_object.h */
 };
 
 struct exec {
     struct handle handle;
     struct work **work;
     size_t count;
+    struct keeping *keeping;
 };
 
 struct capture {

@@ -31,11 +31,19 @@ CUresult function_of(CUfunction handle, struct function **out) {
     return CUDA_SUCCESS;
 }
 
+/* The constant variables of a module; which kernel uses which is not known. */
+static int const_bytes(const struct image *image) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < image->desc->global_count; i++)
+        bytes += image->desc->globals[i].is_const ? image->desc->globals[i].bytes : 0;
+    return (int)bytes;
+}
+
 CUresult function_attribute(const struct gpud_kernel_desc *desc, const struct image *image, const int *set, int attribute, int *value) {
     switch (attribute) {
     case CU_FUNC_MAX_THREADS: *value = (int)desc->max_threads; break;
     case CU_FUNC_SHARED_SIZE: *value = (int)desc->static_shared_bytes; break;
-    case CU_FUNC_CONST_SIZE: *value = 0; break;
+    case CU_FUNC_CONST_SIZE: *value = const_bytes(image); break;
     case CU_FUNC_LOCAL_SIZE: *value = (int)desc->local_bytes; break;
     case CU_FUNC_NUM_REGS: *value = (int)desc->registers; break;
     case CU_FUNC_PTX_VERSION: *value = (int)image->desc->ptx_version; break;

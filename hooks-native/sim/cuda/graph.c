@@ -3,6 +3,7 @@
 
 #include "capture.h"
 #include "launch.h"
+#include "user_object.h"
 
 struct graph *graph_new(void) {
     struct graph *graph = handle_new(H_GRAPH);
@@ -17,6 +18,7 @@ void graph_delete(struct graph *graph) {
         work_free(node->work);
         handle_free(node);
     }
+    keeping_end(&graph->keeping);
     handle_free(graph);
 }
 
@@ -144,6 +146,7 @@ static void exec_delete(struct exec *exec) {
     for (size_t i = 0; i < exec->count; i++)
         work_free(exec->work[i]);
     free(exec->work);
+    keeping_end(&exec->keeping);
     handle_free(exec);
 }
 
@@ -168,8 +171,8 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle) {
         }
         exec->work[exec->count++] = copy;
     }
-    if (!exec->work) {
-        handle_free(exec);
+    if (!exec->work || !keeping_copy(&exec->keeping, graph->keeping)) {
+        exec_delete(exec);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *out = (CUgraphExec)exec;

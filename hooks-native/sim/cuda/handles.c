@@ -8,7 +8,7 @@
 #include "sim.h"
 #include "work.h"
 #include "image.h"
-#include "capture.h"
+#include "user_object.h"
 
 #define SLOTS (1u << 18)
 
@@ -20,6 +20,7 @@ static struct arena arenas[H_TYPES] = {
     [H_MODULE] = ARENA(struct module), [H_FUNCTION] = ARENA(struct function), [H_LIBRARY] = ARENA(struct library),
     [H_KERNEL] = ARENA(struct kernel), [H_LINK] = ARENA(struct linker), [H_POOL] = ARENA(struct pool),
     [H_GRAPH] = ARENA(struct graph), [H_NODE] = ARENA(struct node), [H_EXEC] = ARENA(struct exec),
+    [H_USER_OBJECT] = ARENA(struct user_object),
 };
 
 /* Reserves the arena's addresses; pages come when they are touched. */

@@ -62,12 +62,19 @@ ENTRY(cuMemGetAddressRange_v2, CUdeviceptr *base, size_t *size, CUdeviceptr addr
     if (result)
         return result;
     struct range range;
-    if (!heap_find((void *)(uintptr_t)address, &range))
+    void *start;
+    size_t bytes;
+    unsigned flags;
+    if (heap_find((void *)(uintptr_t)address, &range)) {
+        start = range.start;
+        bytes = range.bytes;
+    } else if (!host_find((void *)(uintptr_t)address, &start, &bytes, &flags)) {
         return CUDA_ERROR_NOT_FOUND;
+    }
     if (base)
-        *base = (CUdeviceptr)(uintptr_t)range.start;
+        *base = (CUdeviceptr)(uintptr_t)start;
     if (size)
-        *size = range.bytes;
+        *size = bytes;
     return CUDA_SUCCESS;
 }
 

@@ -46,7 +46,8 @@ static void find_root(void) {
 #endif
 }
 
-/* $GPUD_SIM_PYTHON, else bin/python3 of the environment whose site-packages hold the package, else python3 of the PATH. */
+/* $GPUD_SIM_PYTHON, else bin/python3 of the environment whose site-packages hold the package, or of the checkout's, else python3
+ * of the PATH. */
 static void find_python(void) {
     const char *chosen = getenv("GPUD_SIM_PYTHON");
     if (chosen && *chosen && format(found.python, chosen, ""))
@@ -61,6 +62,8 @@ static void find_python(void) {
         if (format(found.python, prefix, "/bin/python3") && !access(found.python, X_OK))
             return;
     }
+    if (found.root[0] && format(found.python, found.root, "/.venv/bin/python3") && !access(found.python, X_OK))
+        return;                         /* a checkout: what `make build` made */
     format(found.python, "python3", "");
 }
 

@@ -13,7 +13,8 @@
 #define SIM_LOWEST_PRIORITY 0
 #define SIM_HIGHEST_PRIORITY (-5)
 
-enum handle_type { H_CONTEXT, H_STREAM, H_EVENT, H_MODULE, H_FUNCTION, H_LIBRARY, H_KERNEL, H_LINK, H_POOL, H_GRAPH, H_NODE, H_EXEC, H_TYPES };
+enum handle_type { H_CONTEXT, H_STREAM, H_EVENT, H_MODULE, H_FUNCTION, H_LIBRARY, H_KERNEL, H_LINK, H_POOL, H_GRAPH, H_NODE, H_EXEC,
+                   H_USER_OBJECT, H_TYPES };
 
 /* Every object that a handle names starts with this. */
 struct handle { _Atomic uint32_t alive; uint32_t type; struct handle *next_free; uint64_t id; };

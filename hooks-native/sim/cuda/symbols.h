@@ -1,6 +1,6 @@
 /* symbols.h: every entry point of the driver API. Written by symbols.py.
- * SYMBOL(name asked for, exported symbol, first CUDA version that has this signature, 1 for the per-thread-default-stream twin),
- * sorted by name; of one name the plain symbols come first, oldest first. */
+ * SYMBOL(name asked for, exported symbol, first CUDA version with this signature, 1 for the per-thread-default-stream
+ * twin), sorted by name; of one name the plain symbols come first, oldest first. */
 SYMBOL(cuArray3DCreate, cuArray3DCreate, 2000, 0)
 SYMBOL(cuArray3DCreate, cuArray3DCreate_v2, 3020, 0)
 SYMBOL(cuArray3DGetDescriptor, cuArray3DGetDescriptor, 2000, 0)

@@ -11,8 +11,8 @@ from collections import defaultdict
 from pathlib import Path
 
 HEAD = """/* symbols.h: every entry point of the driver API. Written by symbols.py.
- * SYMBOL(name asked for, exported symbol, first CUDA version that has this signature, 1 for the per-thread-default-stream twin),
- * sorted by name; of one name the plain symbols come first, oldest first. */
+ * SYMBOL(name asked for, exported symbol, first CUDA version with this signature, 1 for the per-thread-default-stream
+ * twin), sorted by name; of one name the plain symbols come first, oldest first. */
 """
 PROFILER = ["cuProfilerInitialize", "cuProfilerStart", "cuProfilerStop"]
 
@@ -28,7 +28,9 @@ def main(include: Path) -> None:
     """Reads cuda.h and cudaTypedefs.h below `include`, prints the table."""
     text = subprocess.run(
         ["cc", "-E", "-P", "-D__CUDA_API_VERSION_INTERNAL", str(include / "cuda.h")],
-        check=True, capture_output=True, text=True,
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout
     symbols = defaultdict(list)
     for symbol in set(re.findall(r"CUresult\s+(cu[A-Z]\w*)\s*\(", text)):

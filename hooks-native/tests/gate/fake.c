@@ -9,6 +9,20 @@ struct CUctx_st { int device; };
 struct CUstream_st { uint64_t ready_ns; bool capturing, destroyed; };
 struct CUevent_st { uint64_t ready_ns; bool destroyed; };
 
+#if defined(__SANITIZE_THREAD__)
+/* Laying a page over another is a write for it; and the fork tests go on in a child. */
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+    return "race:map_over\nrace:map_dummy\n";
+}
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "die_after_fork=0";
+}
+#endif
+
 struct gpud_real real;
 int gpud_live = 1;
 __thread int gpud_inside;

@@ -44,6 +44,12 @@ static const struct gpud_slot *held_slot(void)
     return NULL;
 }
 
+static void pause_ms(int ms)
+{
+    struct timespec nap = { .tv_nsec = ms * 1000000L };
+    nanosleep(&nap, NULL);
+}
+
 static void set_gate(uint32_t gate)
 {
     gpud_store(&local_control()->device[0].gate, gate);
@@ -61,8 +67,20 @@ static void peer_becomes(struct gpud_presence_page *peer, bool active)
 
 static void paused(void)
 {
+    uint64_t fastest = UINT64_MAX;
     pthread_t thread = begin_launching();
     EVENTUALLY(gpud_load(&launches) > 10, "an open gate lets through");
+    for (int i = 0; i < 5; i++) {
+        set_gate(GPUD_GATE_PAUSED);
+        EVENTUALLY(is_held(), "paused");
+        pause_ms(2);        /* it sleeps now */
+        uint32_t before = gpud_load(&launches);
+        uint64_t at = gpud_now();
+        set_gate(0);
+        EVENTUALLY(gpud_load(&launches) > before, "goes on");
+        fastest = gpud_now() - at < fastest ? gpud_now() - at : fastest;
+    }
+    CHECK(fastest < 60 * GPUD_MILLISECOND, "woken, not timed out: %llu us", (unsigned long long)fastest / 1000);
     set_gate(GPUD_GATE_PAUSED);
     EVENTUALLY(is_held(), "paused");
     struct gpud_marks marks = gpud_marks(0);
@@ -70,11 +88,7 @@ static void paused(void)
     const struct gpud_slot *slot = held_slot();
     CHECK(slot != NULL && gpud_load(&slot->hold_reason) == GPUD_GATE_PAUSED &&
               gpud_load(&slot->hold_peer) == GPUD_NO_PEER, "its slot says why");
-    uint32_t before = gpud_load(&launches);
-    uint64_t at = gpud_now();
     set_gate(0);
-    EVENTUALLY(gpud_load(&launches) > before, "goes on");
-    CHECK(gpud_now() - at < 90 * GPUD_MILLISECOND, "woken, not timed out: %llu us", (unsigned long long)(gpud_now() - at) / 1000);
     end_launching(thread);
     CHECK(held_slot() == NULL && !is_held(), "nothing is held any more");
 }
@@ -91,8 +105,7 @@ static void by_a_peer(struct gpud_presence_page *peer)
     CHECK(slot != NULL && gpud_load(&slot->hold_reason) == GPUD_GATE_PREEMPT && gpud_load(&slot->hold_peer) == 3, "its slot names the peer");
     before = gpud_load(&launches);
     for (int i = 0; i < 20; i++) {
-        struct timespec nap = { .tv_nsec = 1000000 };
-        nanosleep(&nap, NULL);
+        pause_ms(1);
         CHECK(gpud_load(&launches) == before, "nothing passes while it is active");
     }
     uint64_t idle = gpud_now();
@@ -164,7 +177,8 @@ static void max_pause(struct gpud_presence_page *peer)
     CHECK(fake_runs(runs, 6) == 6, "all pass in the end");
     CHECK(runs[3].launched_ns - runs[2].launched_ns >= 20 * GPUD_MILLISECOND, "the fourth is held as long again");
     CHECK(runs[2].launched_ns - runs[0].launched_ns < 20 * GPUD_MILLISECOND, "three pass together");
-    CHECK(gpud_activity()->device[0].passed - passed == 6, "%llu counted", (unsigned long long)gpud_activity()->device[0].passed);
+    passed = gpud_activity()->device[0].passed - passed;
+    CHECK(passed == 6, "%llu counted", (unsigned long long)passed);
     gpud_store(&knobs->max_pause_ns, UINT64_MAX);
     gpud_store(&knobs->pass_launches, 1);
     local_publish();
@@ -180,8 +194,7 @@ static void lease_ends(struct gpud_presence_page *peer)
     gpud_store(&local_control()->failsafe_after_ns, 10 * GPUD_MILLISECOND);
     gpud_store(&local_control()->failsafe, GPUD_FAILSAFE_HOLD);
     gpud_store(&local_control()->lease_until_ns, gpud_now());
-    struct timespec nap = { .tv_nsec = 50000000 };
-    nanosleep(&nap, NULL);
+    pause_ms(50);
     CHECK(gpud_load(&launches) == before && is_held(), "a failsafe that holds never opens");
     gpud_store(&local_control()->failsafe, GPUD_FAILSAFE_OPEN);
     EVENTUALLY(gpud_load(&launches) > before + 10, "the failsafe opens");
@@ -240,6 +253,35 @@ static void closed(void)
     fake_launch(stream, 0, 0);
 }
 
+/* A client of two devices is held on both while one is claimed; one that does not use the claimed device is not. */
+static void as_a_whole(void)
+{
+    struct gpud_control_device *knobs = &local_control()->device[1];
+    struct gpud_presence_page *peer = (struct gpud_presence_page *)(void *)gpud_region.peer[3];
+
+    set_gate(GPUD_GATE_PREEMPT);
+    knobs->peers[0] = local_control()->device[0].peers[0];
+    gpud_store(&knobs->peer_count, 1);
+    gpud_store(&knobs->gate, GPUD_GATE_PREEMPT);
+    gpud_store(&peer->device[1].active, 1);
+    local_publish();
+    pthread_t thread = begin_launching();
+    uint32_t before = gpud_load(&launches);
+    EVENTUALLY(gpud_load(&launches) > before + 100, "a device that this client does not use holds nobody");
+    gpud_store(&peer->device[1].active, 0);
+    gpud_store(&peer->device[1].idle_since_ns, 1);
+    fake_context(1);
+    fake_launch(stream, 0, 0);
+    gpud_store(&peer->device[1].active, 1);
+    EVENTUALLY(is_held(), "held on device 0 because device 1 is claimed");
+    CHECK(held_slot() != NULL && gpud_load(&held_slot()->hold_peer) == 3, "its slot names the peer");
+    before = gpud_load(&launches);
+    gpud_store(&peer->device[1].active, 0);
+    EVENTUALLY(gpud_load(&launches) > before + 100, "goes on");
+    end_launching(thread);
+    fake_context(0);
+}
+
 /* Detached while held: goes on as if there were no gate. */
 static void detached(struct gpud_presence_page *peer)
 {
@@ -257,7 +299,7 @@ static void detached(struct gpud_presence_page *peer)
 
 int main(void)
 {
-    local_attach(1);
+    local_attach(2);
     fake_context(0);
     stream = fake_stream();
     struct gpud_presence_page *peer = local_peer(3, 0);
@@ -268,6 +310,11 @@ int main(void)
     lease_ends(peer);
     several_threads(peer);
     closed();
+    as_a_whole();
+    gpud_word_raise(GPUD_WORD_FENCE, 0);        /* a kernel without membarrier */
+    closed();
+    by_a_peer(peer);
+    gpud_word_raise(0, GPUD_WORD_FENCE);
     detached(peer);
     CHECK(fake_violations == 0, "the driver was used wrongly");
     return check_summary("hold");

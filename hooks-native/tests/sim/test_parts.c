@@ -97,7 +97,7 @@ static void names(void)
     PLAIN("_ZN", "_ZN");
     PLAIN("_Z99short", "_Z99short");
     PLAIN("_ZN4evilI", "evil");
-    PLAIN("with\"quote\n", "with?quote?");
+    PLAIN("with\"quote\n\xc3\xa4", "with?quote???");
     PLAIN("", "");
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = 0;

@@ -1,6 +1,4 @@
 /* test_schedule.c: the timing model against times computed by hand. Model times in microseconds. */
-#include <string.h>
-
 #include "check.h"
 #include "schedule.h"
 
@@ -51,12 +49,11 @@ static void begin(const struct sched_profile *profile)
     struct sched_profile profiles[2] = { *profile, *profile };
     struct sched_hooks hooks = { .computed = computed, .held = held, .done = done, .recorded = on_record, .finished = finished,
                                  .queue_gone = queue_gone };
-    memset(seen, 0, sizeof seen);
-    memset(recorded, 0, sizeof recorded);
-    memset(uncomputed, 0, sizeof uncomputed);
-    memset(was_held, 0, sizeof was_held);
-    tickets = 0;
-    gone = 0;
+    for (int i = 0; i < MAX; i++) {
+        seen[i] = (struct seen){ .start = 0 };
+        recorded[i] = uncomputed[i] = was_held[i] = 0;
+    }
+    tickets = gone = 0;
     s = sched_new(profiles, 2, &hooks);
     CHECK(s, "no schedule");
 }
@@ -378,9 +375,20 @@ static void overruns(void)
     sched_advance(s, 400000 * US);
     EXPECT(after, 300000, 300100);
     CHECK(sched_counters(s, 0).overruns == 1, "a host function is no overrun");
+    /* A copy that is late holds its engine, and is counted apart. */
+    uncomputed[6] = true;
+    uint64_t slow = put(q, 400000, (struct sched_work){ .kind = SIM_COPY_H2D, .bytes = 1000 });
+    uint64_t next = put(queue_of(c), 400000, (struct sched_work){ .kind = SIM_COPY_H2D, .bytes = 1000 });
+    sched_advance(s, 400100 * US);
+    uncomputed[6] = false;
+    sched_recheck(s, 400111 * US);
+    sched_advance(s, 410000 * US);
+    EXPECT(slow, 400000, 400111);
+    EXPECT(next, 400111, 400122);
+    CHECK(sched_counters(s, 0).copy_overrun_ns == 100 * US && sched_counters(s, 0).overruns == 1, "a late copy");
     /* A held kernel does not keep others from the device for longer than its slice. */
     struct sched_queue *stranger = fresh();
-    uncomputed[6] = true;
+    uncomputed[8] = true;
     kernel(p, 500000, 100);
     uint64_t guest = kernel(stranger, 500000, 100);
     sched_advance(s, 600000 * US);

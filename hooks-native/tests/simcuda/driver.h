@@ -2,7 +2,9 @@
 #ifndef SIM_TEST_DRIVER_H
 #define SIM_TEST_DRIVER_H
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "../../sim/cuda/api.h"
 #include "../check.h"
@@ -133,6 +135,14 @@ CUresult cuMemCreate(void);                     /* one that is not simulated */
         CHECK(got_ == (expected), "%s is %d, not %d", #call, got_, (int)(expected)); \
     } while (0)
 #define OK(call) EXPECT(CUDA_SUCCESS, call)
+
+/* A node of this process's own, so that tests that run at once do not meet. */
+__attribute__((constructor)) static inline void own_node(void)
+{
+    char name[64];
+    snprintf(name, sizeof name, "test-cuda-%d", (int)getpid());
+    setenv("GPUD_SIM_NODE", name, 1);
+}
 
 /* Initialises, makes the primary context of device 0 current. Ends the test if that is not possible. */
 static inline CUcontext start(void)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "driver.h"
@@ -110,11 +111,13 @@ static void test_linker(void)
 static void test_cache(void)
 {
     CUmodule module;
+    char text[64];
     int before = compiles();
-    OK(cuModuleLoadData(&module, ".version 8.0\n// cache\n"));
+    snprintf(text, sizeof text, ".version 8.0\n// cache %d %ld\n", (int)getpid(), (long)time(NULL));
+    OK(cuModuleLoadData(&module, text));
     CHECK(compiles() == before + 1, "%d compiled", compiles() - before);
     OK(cuModuleUnload(module));
-    OK(cuModuleLoadData(&module, ".version 8.0\n// cache\n"));
+    OK(cuModuleLoadData(&module, text));
     CHECK(compiles() == before + 1, "%d compiled", compiles() - before);
     OK(cuModuleUnload(module));
     EXPECT(CUDA_ERROR_INVALID_HANDLE, cuModuleUnload(module));
@@ -129,16 +132,18 @@ static void test_children(void)
     CUmodule module;
     char text[64];
     signal(SIGCHLD, on_child);
-    OK(cuModuleLoadData(&module, ".version 8.0\n// with a handler\n"));
+    snprintf(text, sizeof text, ".version 8.0\n// with a handler %d %ld\n", (int)getpid(), (long)time(NULL));
+    OK(cuModuleLoadData(&module, text));
     CHECK(children == 0, "the handler was called %d times", (int)children);
     CHECK(waitpid(-1, NULL, WNOHANG) == -1, "there is a child");
     signal(SIGCHLD, SIG_IGN);
-    OK(cuModuleLoadData(&module, ".version 8.0\n// ignored\n"));
+    snprintf(text, sizeof text, ".version 8.0\n// ignored %d %ld\n", (int)getpid(), (long)time(NULL));
+    OK(cuModuleLoadData(&module, text));
     EXPECT(CUDA_ERROR_INVALID_PTX, cuModuleLoadData(&module, "// word fail\n// ignored\n"));
     signal(SIGCHLD, SIG_DFL);
     setenv("LD_LIBRARY_PATH", "/nowhere", 1);
     setenv("PYTHONHOME", "/nowhere", 1);
-    snprintf(text, sizeof text, ".version 8.0\n// clean %d\n", 1);
+    snprintf(text, sizeof text, ".version 8.0\n// clean %d %ld\n", (int)getpid(), (long)time(NULL));
     OK(cuModuleLoadData(&module, text));
 }
 

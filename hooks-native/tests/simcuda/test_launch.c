@@ -185,14 +185,16 @@ static void test_fault(CUdeviceptr target, const char *kernel, CUresult expected
     CUstream stream;
     size_t left;
     void *params[] = {&target};
+    CUfunction f = function(module, kernel);
     OK(cuStreamCreate(&stream, 0));
-    OK(cuLaunchKernel(function(module, kernel), 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+    OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
     EXPECT(expected, cuStreamSynchronize(stream));
     EXPECT(expected, cuCtxSynchronize());
     EXPECT(expected, cuMemAlloc_v2(&data, 16));
     EXPECT(expected, cuMemGetInfo_v2(&left, NULL));
     EXPECT(expected, cuStreamQuery(stream));
-    EXPECT(expected, cuLaunchKernel(function(module, kernel), 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+    EXPECT(expected, cuModuleGetFunction(&f, module, kernel));
+    EXPECT(expected, cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
 }
 
 static void reset(void)

@@ -185,7 +185,7 @@ static void test_copies(void)
     CHECK(!memcmp(from + 16, to, 100), "unified copies");
     OK(cuMemcpyHtoD_v2(a, from, 0));
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD_v2(a, from, 4097));
-    EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD_v2(a + 4096, from, 1));
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD_v2(b + 4096, from, 1));
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD_v2(0, from, 1));
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD_v2(a, NULL, 1));
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoH_v2(to, (CUdeviceptr)(uintptr_t)from, 1));

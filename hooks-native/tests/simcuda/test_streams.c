@@ -91,7 +91,7 @@ static void test_waits(void)
     OK(cuEventRecord(event, b));
     OK(cuStreamDestroy_v2(a));
     OK(cuEventSynchronize(event));
-    OK(cuStreamQuery(b));
+    OK(cuStreamSynchronize(b));
     CHECK(value_at(data) == 10, "%d", value_at(data));
     put(slow_times, data, 1, 1, b);
     OK(cuEventRecord(event, b));

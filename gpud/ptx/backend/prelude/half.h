@@ -1,5 +1,11 @@
 /* 16-bit floating formats, carried as bits: f16 and bf16. Computed wider and rounded once. */
 
+#ifndef GP_RZ
+#define GP_RZ 0
+#define GP_RM 1
+#define GP_RP 2
+#endif
+
 /* Rounds to nearest even with `fraction` bits below a leading one, smallest exponent `low`; `inf` is the image of infinity. */
 static uint16_t gp_narrow(double x, int fraction, int low, uint32_t inf)
 {
@@ -29,6 +35,27 @@ static float gp_from_f16(uint16_t a)
         return gp_f32(sign | 0x7f800000u | fraction << 13);
     float size = exponent ? gp_f32((exponent + 112) << 23 | fraction << 13) : (float)fraction * 0x1p-24f;
     return sign ? -size : size;
+}
+
+/* Directed rounding: the step from what rounding to nearest gave, where that lies on the wrong side. */
+static uint16_t gp_step(uint16_t h, double found, double x, int mode)
+{
+    int down = mode == GP_RM || (mode == GP_RZ && x > 0), wrong = down ? found > x : found < x;
+    if (!wrong || x != x || __builtin_isinf(x))
+        return h;
+    if ((h & 0x7fff) == 0)
+        return down ? 0x8001 : 0x0001;
+    return (uint16_t)((h >> 15) == (uint16_t)down ? h + 1 : h - 1);
+}
+static inline uint16_t gp_toward_f16(double x, int mode)
+{
+    uint16_t h = gp_to_f16_f64(x);
+    return gp_step(h, gp_from_f16(h), x, mode);
+}
+static inline uint16_t gp_toward_bf16(double x, int mode)
+{
+    uint16_t h = gp_to_bf16_f64(x);
+    return gp_step(h, gp_from_bf16(h), x, mode);
 }
 
 /* a × b + c, kept odd in its last place where inexact, so that rounding again is rounding once. */
