@@ -25,10 +25,32 @@ def main() -> None:
     rows = [
         Row(name="alone_p50_ms", value=alone["serving_p50_ms"], unit="ms"),
         Row(name="alone_p99_ms", value=alone["serving_p99_ms"], unit="ms"),
-        Row(name="shared_p99_ratio", value=shared["serving_p99_ms"] / alone["serving_p99_ms"], unit="× alone", target=2.0, better="higher"),
-        Row(name="preempt_mix_p50_ratio", value=mix["serving_p50_ms"] / alone["serving_p50_ms"], unit="× alone", target=1.15),
-        Row(name="preempt_mix_p99_ratio", value=mix["serving_p99_ms"] / alone["serving_p99_ms"], unit="× alone", target=1.15),
-        Row(name="training_of_possible", value=result["training_of_possible"], unit="ratio", target=0.85, better="higher"),
+        Row(
+            name="shared_p99_ratio",
+            value=shared["serving_p99_ms"] / alone["serving_p99_ms"],
+            unit="× alone",
+            target=2.0,
+            better="higher",
+        ),
+        Row(
+            name="preempt_mix_p50_ratio",
+            value=mix["serving_p50_ms"] / alone["serving_p50_ms"],
+            unit="× alone",
+            target=1.15,
+        ),
+        Row(
+            name="preempt_mix_p99_ratio",
+            value=mix["serving_p99_ms"] / alone["serving_p99_ms"],
+            unit="× alone",
+            target=1.15,
+        ),
+        Row(
+            name="training_of_possible",
+            value=result["training_of_possible"],
+            unit="ratio",
+            target=0.85,
+            better="higher",
+        ),
         Row(name="null_contender_ratio", value=result["null_contender"], unit="× alone", target=1.05),
     ]
     emit("demo", result["device"], rows, options.json)

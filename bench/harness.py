@@ -3,8 +3,8 @@
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gpud.testing.node import Node
@@ -14,9 +14,9 @@ NATIVE = Path(__file__).parent / "native"
 
 
 def standin_dir() -> Path:
-    """The directory of the stand-in driver, a `libcuda.so.1` whose launch function does nothing. Built by `make native-test`.
+    """The directory of the stand-in driver, a `libcuda.so.1` whose launch function does nothing.
 
-    Exits with the remedy when it is not there.
+    `make native-test` builds it. Exits with the remedy when it is not there.
     """
     for directory in (ROOT / "build" / "c-plain").glob("hooks-native/tests/**/"):
         if (directory / "libcuda.so.1").exists():

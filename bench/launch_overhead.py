@@ -1,7 +1,7 @@
-"""What the hook adds to a launch while the gate is open: attached to a live daemon, over the stand-in's empty launch function.
+"""What the hook adds to a launch while the gate is open, attached to a live daemon, over an empty launch function.
 
-Direct and hooked runs alternate, so that the machine's moods hit both. The activity page must have counted exactly the launches
-made, else nothing was measured and the bench fails.
+Direct and hooked runs alternate, so that the machine's moods hit both. The activity page must have counted exactly the
+launches made, else nothing was measured and the bench fails.
 """
 
 import json
@@ -21,8 +21,10 @@ TARGET_ADDED_NS = {1: 4.0, 2: 5.0}
 
 def measure(node: Node, binary: Path, threads: int, managed: bool) -> float:
     """ns of one call, the mean over the threads of one process."""
-    job = node.run([binary, str(threads), str(LAUNCHES), "wait"], managed=managed, labels={"tier": "online"}, stdin=subprocess.PIPE)
-    assert job.stdout is not None and job.stdin is not None
+    job = node.run(
+        [binary, str(threads), str(LAUNCHES), "wait"], managed=managed, labels={"tier": "online"}, stdin=subprocess.PIPE
+    )
+    assert job.stdout is not None
     result: dict[str, Any] = json.loads(job.stdout.readline())
     if managed:
         _check_count(node, result["launches"])
@@ -35,7 +37,9 @@ def _check_count(node: Node, made: int) -> None:
     with node.client() as client:
         counted = sum(stats.launches for stats in client.stats())
     if counted != made:
-        sys.exit(f"launch_overhead: the activity page counts {counted} launches, {made} were made: nothing was measured")
+        sys.exit(
+            f"launch_overhead: the activity page counts {counted} launches, {made} were made: nothing was measured"
+        )
 
 
 def main() -> None:

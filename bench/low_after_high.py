@@ -28,7 +28,9 @@ def low_gpu_after_high_ms() -> list[Row]:
 
 def low_after_high(log: DeviceLog) -> list[float]:
     """For each burst of high: ms for which low's kernels ran between its first submission and its last end. Model time."""
-    high = sorted((kernel for kernel in log.kernels if kernel.name.startswith("serve")), key=lambda kernel: kernel.submit_ns)
+    high = sorted(
+        (kernel for kernel in log.kernels if kernel.name.startswith("serve")), key=lambda kernel: kernel.submit_ns
+    )
     low = [kernel for kernel in log.kernels if kernel.name.startswith("train")]
     bursts: list[list[Kernel]] = []
     for kernel in high:

@@ -1,13 +1,12 @@
 """How fast `low` stops when `high` starts, and goes on when `high` is idle: two processes, hook to hook.
 
-`reaction`: from the moment before `high`'s first launch after idle to the return of `low`'s last launch that still got through.
-`resume`: from `resume_after` past `high`'s synchronise to the return of `low`'s next launch. Both over the stand-in driver, so
-nothing but gpud is measured. `low_gpu_after_high_ms` is from the simulated GPU: how long `low` still held it after a request of
-`high` had reached the device.
+`reaction`: from the moment before `high`'s first launch after idle to the return of `low`'s last launch that still got
+through. `resume`: from `resume_after` past `high`'s synchronise to the return of `low`'s next launch. Both over the
+stand-in driver, so nothing but gpud is measured. `low_gpu_after_high_ms` is from the simulated GPU: how long `low` still
+held it after a request of `high` had reached the device.
 """
 
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 
@@ -42,7 +41,10 @@ def measure(node: Node, binary: Path, board: Path) -> tuple[list[float], list[fl
 def main() -> None:
     options = arguments(__doc__ or "").parse_args()
     medians, tails, resumes = [], [], []
-    with program(NATIVE / "preempt_pair.c") as binary, standin_node("--resume-after", "1ms", "--max-inflight", "unlimited") as node:
+    with (
+        program(NATIVE / "preempt_pair.c") as binary,
+        standin_node("--resume-after", "1ms", "--max-inflight", "unlimited") as node,
+    ):
         for _ in range(RUNS):
             reaction, resume = measure(node, binary, node.directory / "board")
             medians.append(statistics.median(reaction))

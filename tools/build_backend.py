@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from mesonpy import *  # noqa: F403
+from mesonpy import *
 from mesonpy import build_wheel, get_requires_for_build_wheel
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -27,7 +27,18 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of this checkout, unpacked as an installation would be."""
     directory = tmp_path_factory.mktemp("wheel")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(directory), str(ROOT)]
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(directory),
+        str(ROOT),
+    ]
     subprocess.run(build, check=True, env=os.environ | {"PATH": path}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     (wheel,) = directory.glob("gpud-*.whl")
     target = directory / "site"

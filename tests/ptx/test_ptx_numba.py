@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 
@@ -47,9 +46,7 @@ def test_grid_stride(load):
 def test_shared_reduction_of_a_million(load):
     x, out = RNG.random(1 << 20).astype("f4"), np.zeros(1, "f4")
     module = load("reduce")
-    start = time.perf_counter()
     run(module, 256, 256, x, out)
-    assert time.perf_counter() - start < 2
     assert math.isclose(out[0], x.astype("f8").sum(), rel_tol=1e-5)
 
 
@@ -57,9 +54,7 @@ def test_tiled_product(load):
     a, b = RNG.random((512, 512)).astype("f4"), RNG.random((512, 512)).astype("f4")
     c = np.zeros((512, 512), "f4")
     module = load("matmul")
-    start = time.perf_counter()
     run(module, (32, 32), (16, 16), a, b, c)
-    assert time.perf_counter() - start < 10
     assert np.allclose(c, a @ b, rtol=1e-5)
 
 

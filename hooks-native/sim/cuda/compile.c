@@ -1,9 +1,9 @@
 /* compile.c: PTX to a shared object by the package's compiler (python -m gpud.ptx), filed by the hash of text and compiler. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +14,7 @@
 
 #define SECONDS 300
 #define VARIABLES 64
+#define IN_NAME "/dev/stdin"
 
 extern char **environ;
 
@@ -28,34 +29,34 @@ static bool wanted(const char *variable) {
     return false;
 }
 
-static bool write_file(const char *path, const char *text, size_t size) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return false;
-    while (size) {
-        ssize_t wrote = write(fd, text, size);
+/* A file without a name that holds the text, or -1. */
+static int text_file(const char *text, size_t size) {
+    int fd = memfd_create("ptx", MFD_CLOEXEC);
+    for (size_t done = 0; fd >= 0 && done < size;) {
+        ssize_t wrote = pwrite(fd, text + done, size - done, (off_t)done);
         if (wrote < 0 && errno == EINTR)
             continue;
-        if (wrote <= 0)
-            break;
-        text += wrote;
-        size -= (size_t)wrote;
+        if (wrote <= 0) {
+            close(fd);
+            return -1;
+        }
+        done += (size_t)wrote;
     }
-    return !close(fd) && !size;
+    return fd;
 }
 
-/* Replaces the name of our copy, which is gone by the time somebody reads this, by a word. */
-static void rename_file(char *message, const char *name) {
-    static const char word[] = "<ptx>";
-    size_t length = strlen(name);
+/* The compiler reads from its standard input; nobody wants to know that. */
+static void rename_file(char *message) {
+    static const char name[] = IN_NAME, word[] = "<ptx>";
+    size_t length = sizeof name - 1;
     for (char *at = strstr(message, name); at; at = strstr(at, name)) {
         memmove(at + sizeof word - 1, at + length, strlen(at + length) + 1);
         memcpy(at, word, sizeof word - 1);
     }
 }
 
-/* Runs the compiler on one file. */
-static CUresult run_compiler(const struct place *where, char *in, char *out, char *message, size_t room) {
+/* Runs the compiler. It makes `out` whole or not at all, so nothing is left behind if this process dies meanwhile. */
+static CUresult run_compiler(const struct place *where, int in, char *out, char *message, size_t room) {
     char pythonpath[PATH_MAX + 16], *env[VARIABLES + 2];
     int count = 0;
     for (char **variable = environ; *variable && count < VARIABLES; variable++)
@@ -66,14 +67,23 @@ static CUresult run_compiler(const struct place *where, char *in, char *out, cha
         env[count++] = pythonpath;
     }
     env[count] = NULL;
-    char *argv[] = {(char *)where->python, "-P", "-s", "-m", "gpud.ptx", in, "-o", out, NULL};
-    int status = spawn_run(argv, env, message, room, SECONDS);
+    char *argv[] = {(char *)where->python, "-P", "-s", "-m", "gpud.ptx", IN_NAME, "-o", out, NULL};
+    int status = spawn_run(argv, env, in, message, room, SECONDS);
     if (!status)
         return CUDA_SUCCESS;
     size_t used = strlen(message);
+    if (strstr(message, "unknown option -P")) {
+        snprintf(message, room, "%s is older than Python 3.11; set GPUD_SIM_PYTHON to the interpreter that gpud is installed in", where->python);
+        return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
+    }
     switch (status) {
     case 1:
-        rename_file(message, in);
+        if (strstr(message, "No module named") || strstr(message, "Traceback")) {
+            snprintf(message + used, room - used, "\n%s cannot run the PTX compiler; set GPUD_SIM_PYTHON to the interpreter that gpud is installed in",
+                     where->python);
+            return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
+        }
+        rename_file(message);
         return CUDA_ERROR_INVALID_PTX;  /* the message names line and instruction */
     case 2: case 3: case 4:             /* files, no C compiler, a fault of ours: it has said so */
         return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
@@ -100,7 +110,7 @@ CUresult compile_ptx(const char *text, size_t size, char **path, char *message, 
         return CUDA_ERROR_OPERATING_SYSTEM;
     }
     struct sha256 sha;
-    char name[65], out[PATH_MAX + 128], work_in[PATH_MAX + 160], work_out[PATH_MAX + 160];
+    char name[65], out[PATH_MAX + 128];
     sha256_start(&sha);
     sha256_add(&sha, where->compiler, strlen(where->compiler));
     sha256_add(&sha, text, size);
@@ -112,22 +122,18 @@ CUresult compile_ptx(const char *text, size_t size, char **path, char *message, 
     struct stat info;
     if (!stat(out, &info) && info.st_uid == geteuid())
         return CUDA_SUCCESS;
-    /* Under a name of our own, then renamed: other processes see either nothing or all of it. */
-    static _Atomic unsigned serial;
-    unsigned mine = atomic_fetch_add(&serial, 1);
-    snprintf(work_in, sizeof work_in, "%s/%s.%d.%u.ptx", where->cache, name, (int)getpid(), mine);
-    snprintf(work_out, sizeof work_out, "%s/%s.%d.%u.tmp.so", where->cache, name, (int)getpid(), mine);
     CUresult result = CUDA_ERROR_OPERATING_SYSTEM;
-    if (!write_file(work_in, text, size))
-        snprintf(message, room, "cannot write %s: %s", work_in, strerror(errno));
-    else
-        result = run_compiler(where, work_in, work_out, message, room);
-    if (!result && rename(work_out, out)) {
-        snprintf(message, room, "the PTX compiler left no %s: %s", work_out, strerror(errno));
+    int in = text_file(text, size);
+    if (in < 0) {
+        snprintf(message, room, "cannot keep the PTX in memory: %s", strerror(errno));
+    } else {
+        result = run_compiler(where, in, out, message, room);
+        close(in);
+    }
+    if (!result && stat(out, &info)) {
+        snprintf(message, room, "the PTX compiler left no %s: %s", out, strerror(errno));
         result = CUDA_ERROR_OPERATING_SYSTEM;
     }
-    unlink(work_in);
-    unlink(work_out);
     if (result) {
         free(*path);
         *path = NULL;

@@ -91,6 +91,20 @@ static void hash_directory(struct sha256 *sha, const char *directory, int depth)
         free(list);
 }
 
+/* Adds what the processor can do: the code is made for it, and a home may be shared between machines. */
+static void hash_processor(struct sha256 *sha) {
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    char line[8192];
+    while (file && fgets(line, sizeof line, file)) {
+        if (!strncmp(line, "flags", 5) || !strncmp(line, "Features", 8)) {
+            sha256_add(sha, line, strlen(line));
+            break;
+        }
+    }
+    if (file)
+        fclose(file);
+}
+
 static void hash_compiler(void) {
     struct sha256 sha;
     char path[PATH_MAX];
@@ -101,6 +115,7 @@ static void hash_compiler(void) {
     const char *compiler = getenv("CC");
     if (compiler)
         sha256_add(&sha, compiler, strlen(compiler));
+    hash_processor(&sha);
     if (found.root[0] && format(path, found.root, "/gpud/ptx"))
         hash_directory(&sha, path, 0);
     sha256_hex(&sha, found.compiler);

@@ -19,9 +19,8 @@
 
 /* The rest of this file up to spawn_run runs between clone and exec: system calls only. */
 
-static void run_program(char *const argv[], char *const envp[], int out) {
-    int null = open("/dev/null", O_RDONLY);
-    if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+static void run_program(char *const argv[], char *const envp[], int in, int out) {
+    if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
         _exit(126);
     syscall(SYS_close_range, 3u, ~0u, 0u);
     sigset_t none;
@@ -31,13 +30,13 @@ static void run_program(char *const argv[], char *const envp[], int out) {
     _exit(127);
 }
 
-static void run_middle(char *const argv[], char *const envp[], int out) {
+static void run_middle(char *const argv[], char *const envp[], int in, int out) {
     struct sigaction fallback = {.sa_handler = SIG_DFL};        /* an ignored SIGCHLD would lose the status */
     sigaction(SIGCHLD, &fallback, NULL);
     setpgid(0, 0);                                              /* one id to end both */
     long child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
     if (child == 0)
-        run_program(argv, envp, out);
+        run_program(argv, envp, in, out);
     if (child < 0)
         _exit(126);
     close(out);
@@ -80,7 +79,7 @@ static bool collect(int fd, char *output, size_t room, long deadline) {
     return true;
 }
 
-int spawn_run(char *const argv[], char *const envp[], char *output, size_t room, int seconds) {
+int spawn_run(char *const argv[], char *const envp[], int in, char *output, size_t room, int seconds) {
     int pipes[2];
     output[0] = 0;
     if (pipe2(pipes, O_CLOEXEC))
@@ -90,7 +89,7 @@ int spawn_run(char *const argv[], char *const envp[], char *output, size_t room,
     pthread_sigmask(SIG_BLOCK, &all, &old);     /* no handler of the application runs in the copies of it */
     long middle = syscall(SYS_clone, 0, 0, 0, 0, 0);
     if (middle == 0)
-        run_middle(argv, envp, pipes[1]);
+        run_middle(argv, envp, in, pipes[1]);
     int failed = middle < 0 ? errno : 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     close(pipes[1]);

@@ -55,7 +55,9 @@ def case_of(case: dict) -> str:
         "failsafe": ("open", "hold").index(case.get("failsafe", "open")),
         "failsafe_after_ns": time_of(case, "failsafe_after_ns", 30_000_000_000),
         "peer_count": len(peers),
-        "peers": "{ " + ", ".join(peer_of(peer, f'case "{name}", peers') for peer in peers) + " }" if peers else "{ { 0 } }",
+        "peers": "{ " + ", ".join(peer_of(peer, f'case "{name}", peers') for peer in peers) + " }"
+        if peers
+        else "{ { 0 } }",
         "held_since_ns": time_of(own, "held_since_ns", 0),
         "passes": own.get("passes", 0),
         "inflight": own.get("inflight", 0),
