@@ -16,7 +16,7 @@ PROGRAMS = ROOT / "tests" / "e2e" / "programs"
 
 
 def low_gpu_after_high_ms() -> list[Row]:
-    """Rows: the median and the worst of all of high's bursts; targets in model time: the window (one kernel) and one slice."""
+    """Rows: the median and the worst of all of high's bursts, model time. Target: the window (one kernel) and one slice."""
     logs = [_run() for _ in range(RUNS)]
     slice_ms = logs[0].header.slice_ns / 1e6
     after = [low_after_high(log) for log in logs]
@@ -27,13 +27,11 @@ def low_gpu_after_high_ms() -> list[Row]:
 
 
 def low_after_high(log: DeviceLog) -> list[float]:
-    """For each burst of high: ms for which low's kernels ran between its first submission and its last end. Model time."""
-    high = sorted(
-        (kernel for kernel in log.kernels if kernel.name.startswith("serve")), key=lambda kernel: kernel.submit_ns
-    )
+    """For each burst of high: model ms in which low ran between its first submission and its last end."""
+    high = [kernel for kernel in log.kernels if kernel.name.startswith("serve")]
     low = [kernel for kernel in log.kernels if kernel.name.startswith("train")]
     bursts: list[list[Kernel]] = []
-    for kernel in high:
+    for kernel in sorted(high, key=lambda kernel: kernel.submit_ns):
         if bursts and kernel.submit_ns <= bursts[-1][-1].end_ns:
             bursts[-1].append(kernel)
         else:

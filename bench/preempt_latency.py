@@ -2,8 +2,8 @@
 
 `reaction`: from the moment before `high`'s first launch after idle to the return of `low`'s last launch that still got
 through. `resume`: from `resume_after` past `high`'s synchronise to the return of `low`'s next launch. Both over the
-stand-in driver, so nothing but gpud is measured. `low_gpu_after_high_ms` is from the simulated GPU: how long `low` still
-held it after a request of `high` had reached the device.
+stand-in driver, so nothing but gpud is measured. `low_gpu_after_high_ms` is from the simulated GPU: how long `low`
+still held it after a request of `high` had reached the device.
 """
 
 import statistics

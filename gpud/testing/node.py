@@ -1,4 +1,4 @@
-"""A daemon of one's own for tests and benches: a temporary runtime directory, and a simulated node that nobody else is on.
+"""A daemon of one's own for tests and benches: a temporary runtime directory and, if asked, a simulated node.
 
 with Node(profile="test-small") as node:
     job = node.run(["python", "serving.py"], labels={"tier": "online"})
@@ -27,7 +27,7 @@ STARTS_WITHIN_S = 20.0
 
 
 def until(condition: Callable[[], _T], within: float, what: str, step: float = 0.005) -> _T:
-    """Asks again and again until the answer is true, and returns it. Raises TimeoutError, naming `what`, after `within` seconds."""
+    """Asks until the answer is true, and returns it. Raises TimeoutError, naming `what`, after `within` seconds."""
     deadline = time.monotonic() + within
     while True:
         answer = condition()
@@ -39,8 +39,10 @@ def until(condition: Callable[[], _T], within: float, what: str, step: float = 0
 
 
 class Node:
-    """A running `gpud serve` with what belongs to it. `libraries` is the directory of the driver that programs load: the
-    simulated one, or a stand-in's."""
+    """A running `gpud serve` with what belongs to it.
+
+    `libraries` is the directory of the driver that programs load: the simulated one, or a stand-in's.
+    """
 
     def __init__(
         self,
@@ -131,7 +133,7 @@ class Node:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def stop(self) -> None:
-        """Ends what was started; the logs stay. The device log is whole once the device process has seen its last client go."""
+        """Ends what was started; the logs stay. The device log is whole once the device process has ended, too."""
         for job in self._programs:
             if job.poll() is None:
                 job.kill()

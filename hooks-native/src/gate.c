@@ -109,8 +109,8 @@ static void count_passes(struct gpud_thread *thread, const struct gpud_decision 
     gpud_add(&gpud_activity()->device[thread->device].passed, 1);
 }
 
-/* A client is held as a whole: on all devices it uses while one of them is claimed, else a rank that waits for its peer spins on one
- * device while the peer is held on another. Windows are each device's own. */
+/* A client is held as a whole: on all devices it uses while one of them is claimed, else a rank that waits for its peer spins
+ * on one device while the peer is held on another. Windows are each device's own. */
 static struct gpud_decision decide(const struct gpud_thread *thread, struct gpud_own own, uint64_t now)
 {
     struct gpud_decision first = gpud_decide(gpud_control(), thread->device, gpud_present, GPUD_MAX_PRESENT, &own, now);

@@ -67,7 +67,8 @@ static inline const uint64_t *gpud_peer_edge_word(const struct gpud_presence_dev
 #define GPUD_EDGE_COUNT(word) ((uint32_t)((word) >> 32))
 #define GPUD_EDGE_WORD(active, edges) ((uint64_t)(uint32_t)(edges) << 32 | (active))
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the edge word is little endian");
-_Static_assert(offsetof(struct gpud_presence_device, active) == 0 && offsetof(struct gpud_presence_device, edges) == 4, "edge word");
+_Static_assert(offsetof(struct gpud_presence_device, active) == 0 && offsetof(struct gpud_presence_device, edges) == 4,
+               "edge word");
 
 /* Checks a page's descriptor and head: size, seal against shrinking, magic, version, kind. NULL if right, else what is wrong. */
 const char *gpud_page_check(int fd, uint32_t kind, size_t bytes, uint64_t generation);

@@ -220,16 +220,16 @@ void gpud_session_read(struct gpud_session *session)
             return;
         if (bytes <= 0) {
             if (session->state != GPUD_SESSION_READY)
-                gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_LOST, "the daemon at %s closed the connection before this program was attached: "
-                         "it is tried again", session->config->socket.sun_path);
+                gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_LOST, "the daemon at %s closed the connection before this program was "
+                         "attached: it is tried again", session->config->socket.sun_path);
             gpud_session_close(session, 0);
             return;
         }
         uint32_t count = take_descriptors(&message, fds);
         if (message.msg_flags & MSG_CTRUNC) {
             gpud_session_close_all(fds, count);
-            gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_NO_FILES, "the descriptors of the daemon's pages do not fit into the limit of open "
-                     "files: this program runs without gpud until they do; raise `ulimit -n`");
+            gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_NO_FILES, "the descriptors of the daemon's pages do not fit into the limit of "
+                     "open files: this program runs without gpud until they do; raise `ulimit -n`");
             gpud_session_close(session, GPUD_SECOND);
             return;
         }

@@ -166,7 +166,8 @@ void gpud_session_peers(struct gpud_session *session, const struct gpud_msg_peer
     }
     for (uint32_t i = 0; i < peers->count; i++) {
         const struct gpud_peer_page *peer = &peers->peer[i];
-        if (i < fd_count && gpud_page_check(fds[i], GPUD_PAGE_PRESENCE, sizeof(struct gpud_presence_page), peer->generation) == NULL &&
+        if (i < fd_count &&
+            gpud_page_check(fds[i], GPUD_PAGE_PRESENCE, sizeof(struct gpud_presence_page), peer->generation) == NULL &&
             gpud_map_peer(peer->present, fds[i]) == 0)
             session->peer_generation[peer->present] = peer->generation;
         mapped += session->peer_generation[peer->present] == peer->generation;

@@ -45,7 +45,7 @@ struct gpud_thread {
     CUstream stream;            /* the stream that this thread last registered in the burst */
     uint32_t device;
     uint32_t flags;             /* of its passes: GPUD_PASS_SHARED */
-    uint32_t gate_seen;         /* value of the gate word that may be passed at once: open, or preempt with all watched words quiet */
+    uint32_t gate_seen;         /* gate word that may be passed at once: open, or preempt with all watched words quiet */
     uint32_t watch_count;
     struct gpud_watch watch[GPUD_MAX_WATCH];
     /* the rest is for slow paths */

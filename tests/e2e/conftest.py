@@ -10,7 +10,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 @pytest.fixture(scope="session")
 def counter(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The command of a driver-API program that checks every word it computes (programs/counter.c); append KERNELS, ROUNDS."""
+    """The command of a program that checks every word it computes (programs/counter.c); append KERNELS, ROUNDS."""
     binary = tmp_path_factory.mktemp("programs") / "counter"
     source = PROGRAMS / "counter.c"
     subprocess.run(["cc", "-O1", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(binary), "-ldl"], check=True)

@@ -102,7 +102,8 @@ static void by_a_peer(struct gpud_presence_page *peer)
     peer_becomes(peer, true);
     EVENTUALLY(is_held(), "held by the active peer");
     const struct gpud_slot *slot = held_slot();
-    CHECK(slot != NULL && gpud_load(&slot->hold_reason) == GPUD_GATE_PREEMPT && gpud_load(&slot->hold_peer) == 3, "its slot names the peer");
+    CHECK(slot != NULL && gpud_load(&slot->hold_reason) == GPUD_GATE_PREEMPT && gpud_load(&slot->hold_peer) == 3,
+          "its slot names the peer");
     before = gpud_load(&launches);
     for (int i = 0; i < 20; i++) {
         pause_ms(1);

@@ -258,7 +258,8 @@ static void peers(void)
 {
     struct gpud_peer_page list[2] = { { .present = 5, .generation = 77, .bytes = GPUD_PRESENCE_BYTES },
                                       { .present = 9, .generation = 78, .bytes = GPUD_PRESENCE_BYTES } };
-    int fds[2] = { player_page(GPUD_PAGE_PRESENCE, GPUD_PRESENCE_BYTES, 77), player_page(GPUD_PAGE_PRESENCE, GPUD_PRESENCE_BYTES, 78) };
+    int fds[2] = { player_page(GPUD_PAGE_PRESENCE, GPUD_PRESENCE_BYTES, 77),
+                   player_page(GPUD_PAGE_PRESENCE, GPUD_PRESENCE_BYTES, 78) };
     struct gpud_presence_page *peer = mmap(NULL, GPUD_PRESENCE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
     pthread_t thread;
 
@@ -427,11 +428,16 @@ static void nonsense(void)
     static struct gpud_session session;
     static struct gpud_config config;
     _Alignas(16) unsigned char packet[GPUD_WIRE_MAX_BYTES];
-    static const uint16_t types[] = { GPUD_MSG_PING, GPUD_MSG_WELCOME, GPUD_MSG_REFUSED, GPUD_MSG_DEVICE_SLOTS, GPUD_MSG_PEERS,
-                                      GPUD_MSG_DETACH, GPUD_MSG_JOB, GPUD_MSG_HELLO, 0, 9999 };
-    static const size_t sizes[] = { sizeof(struct gpud_msg_nonce), sizeof(struct gpud_msg_welcome), sizeof(struct gpud_msg_text) + 5,
-                                    sizeof(struct gpud_msg_device_slots), sizeof(struct gpud_msg_peers),
-                                    sizeof(struct gpud_msg_text) + 5, sizeof(struct gpud_msg_text), sizeof(struct gpud_msg_hello), 8, 8 };
+    static const struct {
+        uint16_t type;
+        size_t bytes;
+    } kinds[10] = {
+        { GPUD_MSG_PING, sizeof(struct gpud_msg_nonce) },          { GPUD_MSG_WELCOME, sizeof(struct gpud_msg_welcome) },
+        { GPUD_MSG_REFUSED, sizeof(struct gpud_msg_text) + 5 },    { GPUD_MSG_DEVICE_SLOTS, sizeof(struct gpud_msg_device_slots) },
+        { GPUD_MSG_PEERS, sizeof(struct gpud_msg_peers) },         { GPUD_MSG_DETACH, sizeof(struct gpud_msg_text) + 5 },
+        { GPUD_MSG_JOB, sizeof(struct gpud_msg_text) },            { GPUD_MSG_HELLO, sizeof(struct gpud_msg_hello) },
+        { 0, 8 },                                                  { 9999, 8 },
+    };
     unsigned int seed = (unsigned int)gpud_now();
     uint32_t before = open_descriptors(false);
 
@@ -441,7 +447,7 @@ static void nonsense(void)
     gpud_start();
     for (int round = 0; round < 30000; round++) {
         int kind = rand() % 10;
-        size_t bytes = sizes[kind];
+        size_t bytes = kinds[kind].bytes;
         int fds[GPUD_WIRE_MAX_FDS];
         uint32_t fd_count = rand() % 4 == 0 ? (uint32_t)rand() % GPUD_WIRE_MAX_FDS : kind == 1 ? 3 : 0;
 
@@ -450,7 +456,7 @@ static void nonsense(void)
         session.devices = 2;
         memset(packet, 0, sizeof packet);
         struct gpud_msg *head = (struct gpud_msg *)(void *)packet;
-        *head = (struct gpud_msg){ GPUD_WIRE_MAGIC, types[kind], (uint32_t)bytes };
+        *head = (struct gpud_msg){ GPUD_WIRE_MAGIC, kinds[kind].type, (uint32_t)bytes };
         if (kind == 2 || kind == 5)
             ((struct gpud_msg_text *)(void *)packet)->text_bytes = 5;
         for (int changes = rand() % 6; changes > 0; changes--)
