@@ -16,7 +16,7 @@ PROGRAMS = ROOT / "tests" / "e2e" / "programs"
 
 
 def low_gpu_after_high_ms() -> list[Row]:
-    """Rows: the median and the worst of all of high's bursts, model time. Target: the window (one kernel) and one slice."""
+    """Rows: the median and the worst of all of high's bursts, model time. Target: the window (a kernel) and a slice."""
     logs = [_run() for _ in range(RUNS)]
     slice_ms = logs[0].header.slice_ns / 1e6
     after = [low_after_high(log) for log in logs]

@@ -34,6 +34,7 @@ from gpud.model.views import DeviceView
 
 log = logging.getLogger("gpud.daemon")
 
+_ENDING_S = 3.0
 _NVML = "libnvidia-ml.so.1"
 
 
@@ -70,11 +71,8 @@ def hold_lock(config: Config) -> Iterator[None]:
         fd = os.open(config.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise SetupError(f"cannot open {config.lock_file}: {error.strerror}; set GPUD_RUNTIME_DIR") from error
-    with open(fd, "r+") as file:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise _another(config, file.read().strip() or "unknown") from None
+    with open(fd, "r+"):
+        _lock(config, fd)
         listener = _listener_pid(config.control_socket)
         if listener is not None:
             raise _another(config, str(listener or "unknown"))
@@ -90,6 +88,19 @@ def hold_lock(config: Config) -> Iterator[None]:
         finally:
             with contextlib.suppress(OSError):
                 os.ftruncate(fd, 0)
+
+
+def _lock(config: Config, fd: int) -> None:
+    """Waits a little for a daemon that is about to end (its control socket is gone already). Raises SetupError."""
+    deadline = time.monotonic() + _ENDING_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if _listener_pid(config.control_socket) is not None or time.monotonic() > deadline:
+                raise _another(config, os.pread(fd, 20, 0).decode().strip() or "unknown") from None
+        time.sleep(0.02)
 
 
 async def run(

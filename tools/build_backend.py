@@ -1,7 +1,7 @@
 """The build backend: meson-python, with an editable install that costs nothing at import.
 
-meson-python's own editable install asks ninja at every import, which `gpud run` cannot afford. Here
-`pip install -e .` builds the native parts once, into `gpud/_native` and beside their Python modules, and installs a plain
+meson-python's own asks ninja at every import, which `gpud run` cannot afford. Here
+`pip install -e .` builds the native parts once, into `gpud/_native` and beside their modules, and installs a plain
 path file; after a change in C, `make build` does it again.
 """
 

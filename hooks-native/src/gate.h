@@ -1,5 +1,5 @@
-/* gate.h: the launch path. Included by whoever defines a GATE entry. The fast halves are expanded into each entry: nothing but loads
- * and two stores to the thread's own slot while all is open and known. */
+/* gate.h: the launch path. Included by whoever defines a GATE entry. The fast halves are expanded into each entry: nothing but
+ * loads and two stores to the thread's own slot while all is open and known. */
 #ifndef GPUD_GATE_H
 #define GPUD_GATE_H
 

@@ -259,8 +259,9 @@ def test_help(gpud: Gpud) -> None:
 
 def test_run_imports_the_standard_library_only(gpud: Gpud, daemon: FakeDaemon, environment: dict[str, str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "gpud.cli.main", "run", "true"],
-        env=environment,
+        # -S: what the path files of other packages import is not ours
+        [sys.executable, "-S", "-X", "importtime", "-m", "gpud.cli.main", "run", "true"],
+        env=environment | {"PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
         text=True,
         timeout=30,

@@ -126,6 +126,17 @@ def test_stop_opens_the_gates(daemon: Daemon) -> None:
         daemon.client()
 
 
+def test_stop_and_serve_in_one_breath(daemon: Daemon) -> None:
+    for _ in range(5):
+        with daemon.client() as client:
+            client.stop()
+        ending = daemon.process
+        daemon.process = None
+        daemon.start()  # fails when the new one finds the old one's lock
+        assert ending
+        assert ending.wait(20) == 0
+
+
 def test_restart_with_adoption(daemon: Daemon) -> None:
     """Killed, not ended: nobody loses rank, class, number or counters."""
     low, high = daemon.program("batch"), daemon.program("online")

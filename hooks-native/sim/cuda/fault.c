@@ -87,7 +87,8 @@ CUresult fault_guarded(CUresult (*compute)(const struct work *work), const struc
     arm();
     int number = sigsetjmp(resume, 0);
     if (number) {
-        const char *what = work->kind == WORK_KERNEL ? "kernel " : "a copy or memset", *name = work->kind == WORK_KERNEL ? work->kernel.desc->name : "";
+        bool kernel = work->kind == WORK_KERNEL;
+        const char *what = kernel ? "kernel " : "a copy or memset", *name = kernel ? work->kernel.desc->name : "";
         if (fault_address)
             sim_say("%s%s: %s at address %p; the context is lost", what, name, strsignal(number), fault_address);
         else

@@ -128,6 +128,10 @@ static CUresult enlist(void *start, size_t bytes, unsigned flags) {
         return result;
     if (!start || !bytes || flags & ~(unsigned)CU_MEMHOSTREGISTER_ALL || (uintptr_t)start > UINTPTR_MAX - bytes)
         return CUDA_ERROR_INVALID_VALUE;
+    /* Is there memory at all? msync() asks the kernel without touching it. */
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), into = (uintptr_t)start % page;
+    if (msync((char *)start - into, bytes + into, MS_ASYNC))
+        return CUDA_ERROR_INVALID_VALUE;
     return add((struct locked){start, bytes, bytes, flags, true});
 }
 

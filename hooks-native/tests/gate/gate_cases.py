@@ -3,31 +3,33 @@
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 NEVER = 2**64 - 1
 GATES = {"paused": 1, "preempt": 2, "window": 4}
 WHYS = ("open", "detached", "paused", "peer", "others", "window", "max_pause", "failsafe")
 CASE_KEYS = {
-    "name", "gate", "rank", "resume_after_ns", "max_pause_ns", "max_inflight", "others_active", "detach", "lease_until_ns",
+    "name", "gate", "rank", "resume_after_ns", "max_pause_ns", "max_inflight", "others_active", "detach",
+    "lease_until_ns",
     "failsafe", "failsafe_after_ns", "peers", "own", "now_ns", "expect", "why", "peer", "until_ns",
 }  # fmt: skip
 PEER_KEYS = {"rank", "active", "idle_since_ns", "stale", "mapped"}
 OWN_KEYS = {"held_since_ns", "passes", "inflight"}
 
 
-def known(table: dict, keys: set[str], where: str) -> None:
+def known(table: dict[str, Any], keys: set[str], where: str) -> None:
     """Refuses keys that nobody reads: a misspelt one would silently test something else."""
     unknown = set(table) - keys
     if unknown:
         raise SystemExit(f"{where}: unknown key {', '.join(sorted(unknown))}; allowed: {', '.join(sorted(keys))}")
 
 
-def time_of(table: dict, key: str, default: int) -> str:
+def time_of(table: dict[str, Any], key: str, default: int) -> str:
     value = table.get(key, default)
     return f"{NEVER if value == 'max' else value}ull"
 
 
-def peer_of(peer: dict, where: str) -> str:
+def peer_of(peer: dict[str, Any], where: str) -> str:
     known(peer, PEER_KEYS, where)
     fields = (
         peer["rank"], int(peer.get("active", False)), time_of(peer, "idle_since_ns", 0), int(peer.get("stale", False)),
@@ -36,7 +38,7 @@ def peer_of(peer: dict, where: str) -> str:
     return "{ " + ", ".join(map(str, fields)) + " }"
 
 
-def case_of(case: dict) -> str:
+def case_of(case: dict[str, Any]) -> str:
     name = case["name"]
     known(case, CASE_KEYS, f'case "{name}"')
     own = case.get("own", {})

@@ -1,73 +1,14 @@
-/* test_session.c: the client and a daemon that attaches it, lets it go, dies, comes back, is silent, or talks nonsense. Each case
- * in a process of its own. */
+/* test_session.c: the client and a daemon that attaches it, lets it go, dies, and comes back. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include "daemon.h"
+#include "cases.h"
 #include "entry.h"
-#include "keeper.h"
-#include "session.h"
-
-static struct player player;
-static CUstream stream;
-static uint32_t launches, stop;
-static char said[4096];         /* what came out on stderr */
-static int stderr_pipe;
-
-static void *launch_on(void *unused)
-{
-    fake_context(0);
-    while (!gpud_load(&stop)) {
-        fake_launch(stream, 0, 0);
-        gpud_add(&launches, 1);
-    }
-    return unused;
-}
-
-static bool is_held(void)
-{
-    return gpud_load_total(&gpud_holding) > 0;
-}
-
-static void set_gate(uint32_t gate)
-{
-    gpud_store_release(&player.control->device[0].gate, gate);
-    gpud_add_total(&player.control->device[0].generation, 1);
-    gpud_add_total(&player.control->device[0].wake, 1);
-    gpud_futex_wake(&player.control->device[0].wake, true);
-}
-
-static void collect_stderr(void)
-{
-    size_t used = strlen(said);
-    ssize_t more = read(stderr_pipe, said + used, sizeof said - 1 - used);
-    said[used + (more > 0 ? (size_t)more : 0)] = 0;
-}
-
-static bool says(const char *text)
-{
-    collect_stderr();
-    return strstr(said, text) != NULL;
-}
-
-static void pause_ms(int ms)
-{
-    struct timespec nap = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
-    nanosleep(&nap, NULL);
-}
-
-static uint64_t counted(void)
-{
-    return gpud_marks(0).left;
-}
 
 static void attaches(void)
 {
@@ -108,64 +49,6 @@ static void attaches(void)
           "bytes are reported");
     gpud_freed(0x1000);
     CHECK(gpud_load(&player.activity->device[0].used_bytes) == 0, "and given back");
-}
-
-static void no_daemon(void)
-{
-    gpud_start();
-    uint64_t at = gpud_now();
-    gpud_initialised();
-    CHECK(gpud_now() - at < 500 * GPUD_MILLISECOND, "returns at once");
-    CHECK(says("no daemon at") && says("start `gpud serve`"), "says so: %s", said);
-    fake_launch(stream, 0, 0);
-    pause_ms(400);
-    player_listen(&player);
-    player_attach(&player);
-    fake_launch(stream, 0, 0);
-    CHECK(counted() == 1, "a daemon that comes later is found");
-    collect_stderr();
-    CHECK(strchr(said, '\n') == said + strlen(said) - 1, "one line only: %s", said);
-}
-
-static void silent(void)
-{
-    player_listen(&player);
-    gpud_start();
-    uint64_t at = gpud_now();
-    gpud_initialised();         /* connects; nobody accepts */
-    CHECK(gpud_now() - at < 1300 * GPUD_MILLISECOND, "waits a second at most");
-    fake_launch(stream, 0, 0);
-    EVENTUALLY(says("does not answer"), "says so: %s", said);
-}
-
-static void nobody_reads(void)
-{
-    int fds[64], count = 0;
-
-    player_listen(&player);
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    snprintf(address.sun_path, sizeof address.sun_path, "%s/hook.sock", getenv("GPUD_RUNTIME_DIR"));
-    do {
-        fds[count] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
-    } while (connect(fds[count], (struct sockaddr *)&address, sizeof address) == 0 && ++count < 64);
-    gpud_start();
-    uint64_t at = gpud_now();
-    gpud_initialised();
-    CHECK(gpud_now() - at < 500 * GPUD_MILLISECOND, "does not block in connect");
-    CHECK(says("nobody reads"), "says so: %s", said);
-    fake_launch(stream, 0, 0);
-}
-
-static void refused(void)
-{
-    player_listen(&player);
-    client_initialise();
-    CHECK(player_hello(&player), "HELLO");
-    player_say(&player, GPUD_MSG_REFUSED, GPUD_REFUSED_POLICY, "class \"gold\" may not be claimed");
-    CHECK(player_closed(&player, 2000), "it closes");
-    CHECK(says("class \"gold\" may not be claimed"), "says why: %s", said);
-    fake_launch(stream, 0, 0);
-    CHECK(!player_accept(&player, 2600), "does not try again");
 }
 
 static void let_go(void)
@@ -328,63 +211,6 @@ static void all_closed(void)
     CHECK(counted() > 0, "attached anew");
 }
 
-static void too_many_files(void)
-{
-    struct rlimit before, none;
-
-    player_listen(&player);
-    getrlimit(RLIMIT_NOFILE, &before);
-    none = before;
-    none.rlim_cur = 3;
-    setrlimit(RLIMIT_NOFILE, &none);
-    gpud_start();
-    gpud_initialised();
-    CHECK(says("ulimit -n"), "says so: %s", said);
-    fake_launch(stream, 0, 0);
-    setrlimit(RLIMIT_NOFILE, &before);
-    player_attach(&player);
-    fake_launch(stream, 0, 0);
-    CHECK(counted() == 1, "attached once there are descriptors");
-}
-
-/* The limit is reached when the pages arrive. */
-static void no_room_for_pages(void)
-{
-    struct rlimit before, tight;
-    int highest = 0;
-
-    player_listen(&player);
-    player_pages(&player, 42);
-    client_initialise();
-    CHECK(player_hello(&player), "HELLO");
-    for (int fd = 3; fd < 2000; fd++)
-        highest = fcntl(fd, F_GETFD) >= 0 ? fd : highest;
-    getrlimit(RLIMIT_NOFILE, &before);
-    tight = before;
-    tight.rlim_cur = 3;
-    setrlimit(RLIMIT_NOFILE, &tight);
-    struct gpud_msg_welcome welcome = {
-        .head = { GPUD_WIRE_MAGIC, GPUD_MSG_WELCOME, sizeof welcome }, .version = 1, .client = 1, .generation = 42,
-        .control_bytes = GPUD_CONTROL_BYTES, .presence_bytes = GPUD_PRESENCE_BYTES, .activity_bytes = GPUD_ACTIVITY_BYTES,
-    };
-    int fds[3] = { player.control_fd, player.presence_fd, player.activity_fd };
-    player_send(&player, &welcome, sizeof welcome, fds, 3);
-    EVENTUALLY(says("ulimit -n"), "says so: %s", said);
-    fake_launch(stream, 0, 0);
-    setrlimit(RLIMIT_NOFILE, &before);
-    player_attach(&player);
-}
-
-static uint32_t open_descriptors(bool inherited)
-{
-    uint32_t count = 0;
-    for (int fd = 3; fd < 2000; fd++) {
-        int flags = fcntl(fd, F_GETFD);
-        count += flags >= 0 && (!inherited || !(flags & FD_CLOEXEC));
-    }
-    return count;
-}
-
 static void forks(void)
 {
     player_listen(&player);
@@ -422,80 +248,6 @@ static void forks(void)
     CHECK(counted() == before + 1, "the parent goes on");
 }
 
-/* Every packet that can be made from right ones by changing some bytes, in every state: no crash, no leak, no gate closed. */
-static void nonsense(void)
-{
-    static struct gpud_session session;
-    static struct gpud_config config;
-    _Alignas(16) unsigned char packet[GPUD_WIRE_MAX_BYTES];
-    static const struct {
-        uint16_t type;
-        size_t bytes;
-    } kinds[10] = {
-        { GPUD_MSG_PING, sizeof(struct gpud_msg_nonce) },          { GPUD_MSG_WELCOME, sizeof(struct gpud_msg_welcome) },
-        { GPUD_MSG_REFUSED, sizeof(struct gpud_msg_text) + 5 },    { GPUD_MSG_DEVICE_SLOTS, sizeof(struct gpud_msg_device_slots) },
-        { GPUD_MSG_PEERS, sizeof(struct gpud_msg_peers) },         { GPUD_MSG_DETACH, sizeof(struct gpud_msg_text) + 5 },
-        { GPUD_MSG_JOB, sizeof(struct gpud_msg_text) },            { GPUD_MSG_HELLO, sizeof(struct gpud_msg_hello) },
-        { 0, 8 },                                                  { 9999, 8 },
-    };
-    unsigned int seed = (unsigned int)gpud_now();
-    uint32_t before = open_descriptors(false);
-
-    printf("seed %u\n", seed);
-    srand(seed);
-    config.usable = true;
-    gpud_start();
-    for (int round = 0; round < 30000; round++) {
-        int kind = rand() % 10;
-        size_t bytes = kinds[kind].bytes;
-        int fds[GPUD_WIRE_MAX_FDS];
-        uint32_t fd_count = rand() % 4 == 0 ? (uint32_t)rand() % GPUD_WIRE_MAX_FDS : kind == 1 ? 3 : 0;
-
-        gpud_session_start(&session, &config);
-        session.state = (enum gpud_session_state)(GPUD_SESSION_HELLO + rand() % 4);
-        session.devices = 2;
-        memset(packet, 0, sizeof packet);
-        struct gpud_msg *head = (struct gpud_msg *)(void *)packet;
-        *head = (struct gpud_msg){ GPUD_WIRE_MAGIC, kinds[kind].type, (uint32_t)bytes };
-        if (kind == 2 || kind == 5)
-            ((struct gpud_msg_text *)(void *)packet)->text_bytes = 5;
-        for (int changes = rand() % 6; changes > 0; changes--)
-            packet[(size_t)rand() % bytes] = (unsigned char)rand();
-        if (rand() % 8 == 0)
-            bytes = (size_t)rand() % sizeof packet;
-        for (uint32_t i = 0; i < fd_count; i++)
-            fds[i] = rand() % 2 ? memfd_create("x", 0) : open("/dev/null", O_RDONLY);
-        gpud_session_message(&session, packet, bytes, fds, fd_count);
-        gpud_session_forget(&session);
-    }
-    CHECK(open_descriptors(false) == before, "%u descriptors leaked", open_descriptors(false) - before);
-    for (int i = 0; i < 100; i++)
-        fake_launch(stream, 0, 0);
-    CHECK(!is_held(), "nothing is held");
-}
-
-/* Over the socket: what is too long, what is no message; the client closes, and comes back. */
-static void nonsense_by_socket(void)
-{
-    static char big[GPUD_WIRE_MAX_BYTES + 100];
-    pthread_t thread;
-
-    player_listen(&player);
-    client_initialise();
-    player_attach(&player);
-    pthread_create(&thread, NULL, launch_on, NULL);
-    player_send(&player, big, sizeof big, NULL, 0);
-    CHECK(player_closed(&player, 2000), "too long: it closes");
-    CHECK(says("sent a packet that is too long") || says("no message of this protocol"), "says so: %s", said);
-    player.generation = 100 + player.client;
-    player_control(&player);
-    CHECK(player_hello(&player) && player_welcome(&player, false), "it comes back");
-    uint32_t before = gpud_load(&launches);
-    EVENTUALLY(gpud_load(&launches) > before + 100, "and its launches go on");
-    gpud_store(&stop, 1);
-    pthread_join(thread, NULL);
-}
-
 static void says_good_bye(void)
 {
     player_listen(&player);
@@ -513,89 +265,19 @@ static void says_good_bye(void)
     waitpid(child, &status, 0);
 }
 
-static void settings(void)
-{
-    struct gpud_config config;
-    char deep[300];
-
-    setenv("GPUD_LOG", "loud", 1);
-    setenv("GPUD_RUNTIME_DIR", "here/and/there", 1);
-    setenv("XDG_RUNTIME_DIR", "/tmp/xdg", 1);
-    gpud_start();
-    gpud_config_read(&config);
-    CHECK(config.usable && strcmp(config.socket.sun_path, "/tmp/xdg/gpud/hook.sock") == 0, "%s", config.socket.sun_path);
-    CHECK(says("GPUD_LOG is \"loud\"") && says("GPUD_RUNTIME_DIR is \"here/and/there\""), "says so: %s", said);
-    unsetenv("GPUD_LOG");
-    memset(deep, 'd', sizeof deep);
-    deep[0] = '/';
-    deep[97] = 0;       /* 97 + 10 = 107 bytes */
-    setenv("GPUD_RUNTIME_DIR", deep, 1);
-    gpud_config_read(&config);
-    CHECK(config.usable && strlen(config.socket.sun_path) == 107, "107 bytes are allowed");
-    deep[97] = 'd';
-    deep[98] = 0;
-    setenv("GPUD_RUNTIME_DIR", deep, 1);
-    gpud_config_read(&config);
-    CHECK(!config.usable && says("108 bytes"), "108 are not: %s", said);
-    setenv("GPUD_RUNTIME_DIR", "", 1);
-    unsetenv("XDG_RUNTIME_DIR");
-    gpud_config_read(&config);
-    CHECK(config.usable && (geteuid() != 0 || strcmp(config.socket.sun_path, "/run/gpud/hook.sock") == 0), "%s",
-          config.socket.sun_path);
-}
-
-static const struct {
-    const char *name;
-    void (*run)(void);
-} cases[] = {
-    { "attaches", attaches }, { "no daemon", no_daemon }, { "silent", silent }, { "nobody reads", nobody_reads },
-    { "refused", refused }, { "let go", let_go }, { "adopted", adopted }, { "not adopted", not_adopted }, { "peers", peers },
-    { "all closed", all_closed }, { "too many files", too_many_files }, { "no room for pages", no_room_for_pages },
-    { "forks", forks }, { "nonsense", nonsense }, { "nonsense by socket", nonsense_by_socket },
-    { "says good bye", says_good_bye }, { "settings", settings },
+static const struct session_case cases[] = {
+    { "attaches", attaches },
+    { "let go", let_go },
+    { "adopted", adopted },
+    { "not adopted", not_adopted },
+    { "peers", peers },
+    { "all closed", all_closed },
+    { "forks", forks },
+    { "says good bye", says_good_bye },
 };
 
-static int run_case(uint32_t index)
+int main(int count, char **argv)
 {
-    int ends[2], own_stderr = dup(STDERR_FILENO);
-
-    alarm(60);
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-        return 1;
-    stderr_pipe = fcntl(ends[0], F_DUPFD_CLOEXEC, 500);
-    close(ends[0]);
-    dup2(ends[1], STDERR_FILENO);
-    close(ends[1]);
-    player_directory();
-    fake_context(0);
-    stream = fake_stream();
-    cases[index].run();
-    CHECK(fake_violations == 0, "the driver was used wrongly");
-    collect_stderr();
-    dup2(own_stderr, STDERR_FILENO);
-    if (check_failures != 0)
-        fprintf(stderr, "%s", said);
-    return check_summary(cases[index].name);
-}
-
-int main(int count, char **names)
-{
-    int failures = 0;
-
-    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (count > 1 && strcmp(names[1], cases[i].name) != 0)
-            continue;
-        fflush(stdout);
-        pid_t child = fork();
-        if (child == 0)
-            exit(run_case(i));
-        int status = -1;
-        waitpid(child, &status, 0);
-        if (status != 0)
-            fprintf(stderr, "case \"%s\" failed (%d)\n", cases[i].name, status);
-        failures += status != 0;
-        check_count++;
-    }
-    check_failures = (unsigned int)failures;
-    return check_summary("session");
+    (void)count;
+    return run_cases("session", cases, sizeof cases / sizeof cases[0], argv);
 }

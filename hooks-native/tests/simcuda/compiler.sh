@@ -10,5 +10,5 @@ fi
 grep -q 'word crash' "$in" && kill -9 $$
 grep -q 'word silent' "$in" && exit 0
 grep -q 'word missing' "$in" && { echo "gpud.ptx: there is no C compiler" >&2; exit 3; }
-echo x >>"$GPUD_TEST_COMPILES"
+echo x >>"${out%/*}/compiles"
 cp "$GPUD_TEST_MODULE" "$out"

@@ -2,8 +2,10 @@
 #ifndef SIM_TEST_DRIVER_H
 #define SIM_TEST_DRIVER_H
 
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../../sim/cuda/api.h"
@@ -108,6 +110,7 @@ CUresult cuMemcpyHtoD_v2(CUdeviceptr, const void *, size_t);
 CUresult cuMemcpyDtoH_v2(void *, CUdeviceptr, size_t);
 CUresult cuMemcpyDtoD_v2(CUdeviceptr, CUdeviceptr, size_t);
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr, const void *, size_t, CUstream);
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, size_t, CUstream);
 CUresult cuMemcpyDtoHAsync_v2(void *, CUdeviceptr, size_t, CUstream);
 CUresult cuMemcpy(CUdeviceptr, CUdeviceptr, size_t);
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *);
@@ -136,12 +139,45 @@ CUresult cuMemCreate(void);                     /* one that is not simulated */
     } while (0)
 #define OK(call) EXPECT(CUDA_SUCCESS, call)
 
-/* A node of this process's own, so that tests that run at once do not meet. */
-__attribute__((constructor)) static inline void own_node(void)
+static char own_cache[] = "/tmp/gpud-test-XXXXXX";
+static pid_t own_pid;
+
+/* A node and a cache of this process's own, so that tests that run at once or after another do not meet. */
+__attribute__((constructor)) static inline void own_place(void)
 {
     char name[64];
     snprintf(name, sizeof name, "test-cuda-%d", (int)getpid());
     setenv("GPUD_SIM_NODE", name, 1);
+    if (!mkdtemp(own_cache))
+        exit(1);
+    setenv("GPUD_SIM_CACHE", own_cache, 1);
+    own_pid = getpid();
+}
+
+static inline int forget(const char *path, const struct stat *info, int type, struct FTW *at)
+{
+    (void)info, (void)type, (void)at;
+    return remove(path);
+}
+
+__attribute__((destructor)) static inline void remove_cache(void)
+{
+    if (own_pid == getpid())
+        nftw(own_cache, forget, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* How many modules the stand-in for the compiler has made. */
+static inline int compiles(void)
+{
+    char path[64];
+    int lines = 0;
+    snprintf(path, sizeof path, "%s/compiles", own_cache);
+    FILE *file = fopen(path, "r");
+    for (int c; file && (c = getc(file)) != EOF;)
+        lines += c == '\n';
+    if (file)
+        fclose(file);
+    return lines;
 }
 
 /* Initialises, makes the primary context of device 0 current. Ends the test if that is not possible. */

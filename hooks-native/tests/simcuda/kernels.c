@@ -52,7 +52,7 @@ static int run_trap(const struct gpud_launch *launch, const void *params, uint64
     return GPUD_KERNEL_TRAP;
 }
 
-struct times { int32_t *data; int32_t factor, add; };
+struct times { uint32_t *data; uint32_t factor, add; };
 
 /* data[0] = data[0] * factor + add: the result tells the order in which kernels ran. */
 static int run_times(const struct gpud_launch *launch, const void *params, uint64_t first, uint64_t count)

@@ -248,6 +248,8 @@ static void test_host_memory(void)
     EXPECT(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, cuMemHostRegister_v2((char *)q + 100, 10, 0));
     OK(cuMemHostGetDevicePointer_v2(&at, (char *)q + 9999, 0));
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFreeHost(q));
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemHostRegister_v2((void *)0x1000, 4096, 0));
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemHostRegister_v2(NULL, 4096, 0));
     OK(cuMemHostUnregister(q));
     EXPECT(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cuMemHostUnregister(q));
     OK(cuMemFreeHost(p));

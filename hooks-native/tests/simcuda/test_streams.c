@@ -44,6 +44,9 @@ static void test_queries(void)
     OK(cuStreamQuery(stream));
     OK(cuEventQuery(before));
     EXPECT(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime_v2(&ms, before, after));
+    /* Behind other work, so that the time of this program's calls does not enter. */
+    put(slow_times, data, 0, 0, stream);
+    put(slow_times, data, 0, 0, stream);
     OK(cuEventRecord(before, stream));
     put(slow_times, data, 2, 1, stream);
     put(slow_times, data, 2, 1, stream);
@@ -56,8 +59,8 @@ static void test_queries(void)
     OK(cuEventSynchronize(after));
     OK(cuStreamSynchronize(stream));
     OK(cuEventElapsedTime_v2(&ms, before, after));
-    /* Model time, so the bounds are tight on any machine: two kernels, two launch latencies, a context switch at most. */
-    CHECK(ms >= 80 && ms < 82, "%f ms", (double)ms);
+    /* Model time, so the bounds are tight on any machine: two kernels and what lies between them. */
+    CHECK(ms >= 80 && ms < 80.2f, "%f ms", (double)ms);
     CHECK(value_at(data) == 3, "%d", value_at(data));
     OK(cuStreamDestroy_v2(stream));
     EXPECT(CUDA_ERROR_INVALID_HANDLE, cuStreamDestroy_v2(stream));

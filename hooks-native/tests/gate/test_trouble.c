@@ -1,0 +1,239 @@
+/* test_trouble.c: no daemon, one that is silent, refuses, or talks nonsense; limits; settings that make no sense. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include "cases.h"
+#include "session.h"
+
+static void no_daemon(void)
+{
+    gpud_start();
+    uint64_t at = gpud_now();
+    gpud_initialised();
+    CHECK(gpud_now() - at < 500 * GPUD_MILLISECOND, "returns at once");
+    CHECK(says("no daemon at") && says("start `gpud serve`"), "says so: %s", said);
+    fake_launch(stream, 0, 0);
+    pause_ms(400);
+    player_listen(&player);
+    player_attach(&player);
+    fake_launch(stream, 0, 0);
+    CHECK(counted() == 1, "a daemon that comes later is found");
+    says("");
+    CHECK(strchr(said, '\n') == said + strlen(said) - 1, "one line only: %s", said);
+}
+
+static void silent(void)
+{
+    player_listen(&player);
+    gpud_start();
+    uint64_t at = gpud_now();
+    gpud_initialised();         /* connects; nobody accepts */
+    CHECK(gpud_now() - at < 1300 * GPUD_MILLISECOND, "waits a second at most");
+    fake_launch(stream, 0, 0);
+    EVENTUALLY(says("does not answer"), "says so: %s", said);
+}
+
+static void nobody_reads(void)
+{
+    int fds[64], count = 0;
+
+    player_listen(&player);
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/hook.sock", getenv("GPUD_RUNTIME_DIR"));
+    do {
+        fds[count] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+    } while (connect(fds[count], (struct sockaddr *)&address, sizeof address) == 0 && ++count < 64);
+    gpud_start();
+    uint64_t at = gpud_now();
+    gpud_initialised();
+    CHECK(gpud_now() - at < 500 * GPUD_MILLISECOND, "does not block in connect");
+    CHECK(says("nobody reads"), "says so: %s", said);
+    fake_launch(stream, 0, 0);
+}
+
+static void refused(void)
+{
+    player_listen(&player);
+    client_initialise();
+    CHECK(player_hello(&player), "HELLO");
+    player_say(&player, GPUD_MSG_REFUSED, GPUD_REFUSED_POLICY, "class \"gold\" may not be claimed");
+    CHECK(player_closed(&player, 2000), "it closes");
+    CHECK(says("class \"gold\" may not be claimed"), "says why: %s", said);
+    fake_launch(stream, 0, 0);
+    CHECK(!player_accept(&player, 2600), "does not try again");
+}
+
+static void too_many_files(void)
+{
+    struct rlimit before, none;
+
+    player_listen(&player);
+    getrlimit(RLIMIT_NOFILE, &before);
+    none = before;
+    none.rlim_cur = 3;
+    setrlimit(RLIMIT_NOFILE, &none);
+    gpud_start();
+    gpud_initialised();
+    CHECK(says("ulimit -n"), "says so: %s", said);
+    fake_launch(stream, 0, 0);
+    setrlimit(RLIMIT_NOFILE, &before);
+    player_attach(&player);
+    fake_launch(stream, 0, 0);
+    CHECK(counted() == 1, "attached once there are descriptors");
+}
+
+/* The limit is reached when the pages arrive. */
+static void no_room_for_pages(void)
+{
+    struct rlimit before, tight;
+    int highest = 0;
+
+    player_listen(&player);
+    player_pages(&player, 42);
+    client_initialise();
+    CHECK(player_hello(&player), "HELLO");
+    for (int fd = 3; fd < 2000; fd++)
+        highest = fcntl(fd, F_GETFD) >= 0 ? fd : highest;
+    getrlimit(RLIMIT_NOFILE, &before);
+    tight = before;
+    tight.rlim_cur = 3;
+    setrlimit(RLIMIT_NOFILE, &tight);
+    struct gpud_msg_welcome welcome = {
+        .head = { GPUD_WIRE_MAGIC, GPUD_MSG_WELCOME, sizeof welcome }, .version = 1, .client = 1, .generation = 42,
+        .control_bytes = GPUD_CONTROL_BYTES, .presence_bytes = GPUD_PRESENCE_BYTES, .activity_bytes = GPUD_ACTIVITY_BYTES,
+    };
+    int fds[3] = { player.control_fd, player.presence_fd, player.activity_fd };
+    player_send(&player, &welcome, sizeof welcome, fds, 3);
+    EVENTUALLY(says("ulimit -n"), "says so: %s", said);
+    fake_launch(stream, 0, 0);
+    setrlimit(RLIMIT_NOFILE, &before);
+    player_attach(&player);
+}
+
+/* Every packet that can be made from right ones by changing some bytes, in every state: no crash, no leak, no gate closed. */
+static void nonsense(void)
+{
+    static struct gpud_session session;
+    static struct gpud_config config;
+    _Alignas(16) unsigned char packet[GPUD_WIRE_MAX_BYTES];
+    static const struct {
+        uint16_t type;
+        size_t bytes;
+    } kinds[10] = {
+        { GPUD_MSG_PING, sizeof(struct gpud_msg_nonce) },          { GPUD_MSG_WELCOME, sizeof(struct gpud_msg_welcome) },
+        { GPUD_MSG_REFUSED, sizeof(struct gpud_msg_text) + 5 },    { GPUD_MSG_DEVICE_SLOTS, sizeof(struct gpud_msg_device_slots) },
+        { GPUD_MSG_PEERS, sizeof(struct gpud_msg_peers) },         { GPUD_MSG_DETACH, sizeof(struct gpud_msg_text) + 5 },
+        { GPUD_MSG_JOB, sizeof(struct gpud_msg_text) },            { GPUD_MSG_HELLO, sizeof(struct gpud_msg_hello) },
+        { 0, 8 },                                                  { 9999, 8 },
+    };
+    unsigned int seed = (unsigned int)gpud_now();
+    uint32_t before = open_descriptors(false);
+
+    printf("seed %u\n", seed);
+    srand(seed);
+    config.usable = true;
+    gpud_start();
+    for (int round = 0; round < 30000; round++) {
+        int kind = rand() % 10;
+        size_t bytes = kinds[kind].bytes;
+        int fds[GPUD_WIRE_MAX_FDS];
+        uint32_t fd_count = rand() % 4 == 0 ? (uint32_t)rand() % GPUD_WIRE_MAX_FDS : kind == 1 ? 3 : 0;
+
+        gpud_session_start(&session, &config);
+        session.state = (enum gpud_session_state)(GPUD_SESSION_HELLO + rand() % 4);
+        session.devices = 2;
+        memset(packet, 0, sizeof packet);
+        struct gpud_msg *head = (struct gpud_msg *)(void *)packet;
+        *head = (struct gpud_msg){ GPUD_WIRE_MAGIC, kinds[kind].type, (uint32_t)bytes };
+        if (kind == 2 || kind == 5)
+            ((struct gpud_msg_text *)(void *)packet)->text_bytes = 5;
+        for (int changes = rand() % 6; changes > 0; changes--)
+            packet[(size_t)rand() % bytes] = (unsigned char)rand();
+        if (rand() % 8 == 0)
+            bytes = (size_t)rand() % sizeof packet;
+        for (uint32_t i = 0; i < fd_count; i++)
+            fds[i] = rand() % 2 ? memfd_create("x", 0) : open("/dev/null", O_RDONLY);
+        gpud_session_message(&session, packet, bytes, fds, fd_count);
+        gpud_session_forget(&session);
+    }
+    CHECK(open_descriptors(false) == before, "%u descriptors leaked", open_descriptors(false) - before);
+    for (int i = 0; i < 100; i++)
+        fake_launch(stream, 0, 0);
+    CHECK(!is_held(), "nothing is held");
+}
+
+/* Over the socket: what is too long, what is no message; the client closes, and comes back. */
+static void nonsense_by_socket(void)
+{
+    static char big[GPUD_WIRE_MAX_BYTES + 100];
+    pthread_t thread;
+
+    player_listen(&player);
+    client_initialise();
+    player_attach(&player);
+    pthread_create(&thread, NULL, launch_on, NULL);
+    player_send(&player, big, sizeof big, NULL, 0);
+    CHECK(player_closed(&player, 2000), "too long: it closes");
+    CHECK(says("sent a packet that is too long") || says("no message of this protocol"), "says so: %s", said);
+    player.generation = 100 + player.client;
+    player_control(&player);
+    CHECK(player_hello(&player) && player_welcome(&player, false), "it comes back");
+    uint32_t before = gpud_load(&launches);
+    EVENTUALLY(gpud_load(&launches) > before + 100, "and its launches go on");
+    gpud_store(&stop, 1);
+    pthread_join(thread, NULL);
+}
+
+static void settings(void)
+{
+    struct gpud_config config;
+    char deep[300];
+
+    setenv("GPUD_LOG", "loud", 1);
+    setenv("GPUD_RUNTIME_DIR", "here/and/there", 1);
+    setenv("XDG_RUNTIME_DIR", "/tmp/xdg", 1);
+    gpud_start();
+    gpud_config_read(&config);
+    CHECK(config.usable && strcmp(config.socket.sun_path, "/tmp/xdg/gpud/hook.sock") == 0, "%s", config.socket.sun_path);
+    CHECK(says("GPUD_LOG is \"loud\"") && says("GPUD_RUNTIME_DIR is \"here/and/there\""), "says so: %s", said);
+    unsetenv("GPUD_LOG");
+    memset(deep, 'd', sizeof deep);
+    deep[0] = '/';
+    deep[97] = 0;       /* 97 + 10 = 107 bytes */
+    setenv("GPUD_RUNTIME_DIR", deep, 1);
+    gpud_config_read(&config);
+    CHECK(config.usable && strlen(config.socket.sun_path) == 107, "107 bytes are allowed");
+    deep[97] = 'd';
+    deep[98] = 0;
+    setenv("GPUD_RUNTIME_DIR", deep, 1);
+    gpud_config_read(&config);
+    CHECK(!config.usable && says("108 bytes"), "108 are not: %s", said);
+    setenv("GPUD_RUNTIME_DIR", "", 1);
+    unsetenv("XDG_RUNTIME_DIR");
+    gpud_config_read(&config);
+    CHECK(config.usable && (geteuid() != 0 || strcmp(config.socket.sun_path, "/run/gpud/hook.sock") == 0), "%s",
+          config.socket.sun_path);
+}
+
+static const struct session_case cases[] = {
+    { "no daemon", no_daemon },
+    { "silent", silent },
+    { "nobody reads", nobody_reads },
+    { "refused", refused },
+    { "too many files", too_many_files },
+    { "no room for pages", no_room_for_pages },
+    { "nonsense", nonsense },
+    { "nonsense by socket", nonsense_by_socket },
+    { "settings", settings },
+};
+
+int main(int count, char **argv)
+{
+    (void)count;
+    return run_cases("trouble", cases, sizeof cases / sizeof cases[0], argv);
+}
