@@ -45,8 +45,8 @@ class SimConfig(NamedTuple):
     profile: str
     """Name of a profile, or path of a .toml file."""
     devices: int
-    time_scale: float
-    """Wall time = model time × this."""
+    time_scale: float | None
+    """Wall time = model time × this; None: as the profile says."""
     log: str | None
     """File of the device log."""
 
@@ -193,12 +193,12 @@ def _sim(environ: Mapping[str, str], profile: str | None, directory: Path) -> Si
     devices = environ.get("GPUD_SIM_DEVICES") or "1"
     if devices not in tuple("12345678"):
         raise UsageError(f"GPUD_SIM_DEVICES: {devices!r} is not a number from 1 to 8")
-    scale_text = environ.get("GPUD_SIM_TIME_SCALE") or "1"
+    scale_text = environ.get("GPUD_SIM_TIME_SCALE") or ""
     try:
-        scale = float(scale_text)
+        scale = float(scale_text) if scale_text else None
     except ValueError:
         scale = -1.0
-    if not 0.001 <= scale <= 1000:
+    if scale is not None and not 0.001 <= scale <= 1000:
         raise UsageError(f"GPUD_SIM_TIME_SCALE: {scale_text!r} is not a number from 0.001 to 1000")
     node = environ.get("GPUD_SIM_NODE") or f"gpud-{os.geteuid()}-{zlib.crc32(os.fsencode(directory)):08x}"
     if len(node) > 64 or not all(c.isascii() and (c.isalnum() or c in "._-") for c in node):

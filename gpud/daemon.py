@@ -174,8 +174,9 @@ def sim_environment(sim: SimConfig) -> dict[str, str]:
         "GPUD_SIM_NODE": sim.node,
         "GPUD_SIM_PROFILE": sim.profile,
         "GPUD_SIM_DEVICES": str(sim.devices),
-        "GPUD_SIM_TIME_SCALE": f"{sim.time_scale:g}",
     }
+    if sim.time_scale is not None:
+        environment["GPUD_SIM_TIME_SCALE"] = f"{sim.time_scale:g}"
     if sim.log is not None:
         environment["GPUD_SIM_LOG"] = sim.log
     return environment

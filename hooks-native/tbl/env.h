@@ -9,7 +9,7 @@ ENV("GPUD_REAL_LIBCUDA", "hook", "path of the driver library to load instead of 
 ENV("GPUD_SIM_NODE", "simulator", "name of the simulated node; processes with the same name share its devices")
 ENV("GPUD_SIM_PROFILE", "simulator", "profile name or path of a .toml; default a100-40gb")
 ENV("GPUD_SIM_DEVICES", "simulator", "how many devices, 1 … 8; default 1")
-ENV("GPUD_SIM_TIME_SCALE", "simulator", "wall time = model time × this; default 1")
+ENV("GPUD_SIM_TIME_SCALE", "simulator", "wall time = model time × this; default: as the profile says, else 1")
 ENV("GPUD_SIM_LOG", "simulator", "file the device process writes its log to (JSON lines)")
 ENV("GPUD_SIM_PYTHON", "simulator", "interpreter that runs the PTX compiler; default the one of this installation")
 ENV("GPUD_SIM_CACHE", "simulator", "directory of compiled kernels; default $XDG_CACHE_HOME/gpud/ptx or ~/.cache/gpud/ptx")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpud.config import VARIABLES, check_runtime_dir, load_config, make_runtime_dir, unknown_variables
+from gpud.daemon import sim_environment
 from gpud.model.errors import SetupError, UsageError
 from gpud.model.units import FOREVER_NS
 
@@ -117,3 +118,13 @@ def test_runtime_dir_of_somebody_else(tmp_path: Path, monkeypatch: pytest.Monkey
     os.chown(directory, 54321, 54321)
     with pytest.raises(SetupError, match=r"belongs to user 54321"):
         check_runtime_dir(directory)
+
+
+def test_time_scale_is_the_profiles_unless_given() -> None:
+    sim = load_config({"GPUD_RUNTIME_DIR": "/tmp/x"}, sim="a100-40gb-demo").sim
+    assert sim is not None
+    assert sim.time_scale is None
+    assert "GPUD_SIM_TIME_SCALE" not in sim_environment(sim)
+    sim = load_config({"GPUD_RUNTIME_DIR": "/tmp/x", "GPUD_SIM_TIME_SCALE": "2.5"}, sim="").sim
+    assert sim is not None
+    assert sim_environment(sim)["GPUD_SIM_TIME_SCALE"] == "2.5"
