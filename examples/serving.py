@@ -5,7 +5,7 @@ that two runs see the same arrivals, and whether or not the one before is done: 
 arrival, waiting included. Every answer is compared with NumPy's.
 
 Writes JSON lines (times are CLOCK_MONOTONIC nanoseconds): "ready" once everything is compiled and warm, "start",
-"request" for each request (arrival, begin, end), "summary" at the end. Ends with 1 when an answer was wrong.
+and at the end "request" for each request (arrival, begin, end) and "summary". Ends with 1 when an answer was wrong.
 """
 
 import argparse
@@ -129,22 +129,24 @@ def serve(options: argparse.Namespace, out: TextIO) -> bool:
         out.write(json.dumps(line) + "\n")
         out.flush()
 
-    wrong = 0
     say(event="ready", pid=os.getpid(), requests=len(offsets_ms), rounds=model.rounds)
     if options.wait:
         sys.stdin.readline()
     start = time.monotonic_ns() + 50_000_000
     say(event="start", start=start)
+    served = []
     for number, offset_ms in enumerate(offsets_ms):
         arrival = start + int(offset_ms * 1e6)
         wait_until(arrival)
         begin = time.monotonic_ns()
         answer = model.answer(questions[number % len(questions)])
-        end = time.monotonic_ns()
+        served.append((arrival, begin, time.monotonic_ns(), answer))
+    wait_until(start + int(options.seconds * 1e9))
+    wrong = 0
+    for number, (arrival, begin, end, answer) in enumerate(served):
         right = bool(np.array_equal(answer, answers[number % len(answers)]))
         wrong += not right
         say(event="request", number=number, arrival=arrival, begin=begin, end=end, correct=right)
-    wait_until(start + int(options.seconds * 1e9))
     say(
         event="summary", requests=len(offsets_ms), wrong=wrong, correct=wrong == 0, start=start, end=time.monotonic_ns()
     )

@@ -20,7 +20,6 @@ static void begin(struct gpud_thread *thread, struct gpud_hold *hold, uint64_t n
     hold->device = thread->device;
     hold->slot = thread->slots[thread->device];
     hold->attachment = thread->attachment;
-    gpud_add_total(&gpud_holding, 1);
     gpud_add(&hold->slot->held, 1);
     gpud_store(&hold->slot->hold_since_ns, now);
 }
@@ -73,9 +72,12 @@ static uint64_t patience(const struct gpud_decision *decision, uint32_t device)
 void gpud_hold_step(struct gpud_thread *thread, struct gpud_hold *hold, const struct gpud_decision *decision, uint32_t seen,
                     uint64_t now)
 {
-    if (hold->since_ns == 0)
+    bool fresh = hold->since_ns == 0;
+    if (fresh)
         begin(thread, hold, now);
     note(hold, decision);
+    if (fresh)
+        gpud_add_total(&gpud_holding, 1);
     try_to_lead(hold);
     if (now < hold->since_ns + SPIN_FIRST_NS && decision->why != GPUD_WHY_WINDOW) {
         gpud_relax();

@@ -48,7 +48,12 @@ def _latencies(svg: Svg, runs: dict[str, RunFigures], top: float) -> None:
     for column, (name, run) in enumerate(runs.items()):
         place = LEFT + PLOT / 3 * column
         svg.dot(place + 6, top - 18, 5, fill=COLOURS[name])
-        svg.text(place + 18, top - 14, f"{WORDS[name]}: p50 {run.p50_ms:.3g} ms, p99 {run.p99_ms:.3g} ms", font_size=12)
+        svg.text(
+            place + 18,
+            top - 14,
+            f"{WORDS[name].removeprefix('shared, ')}: p50 {run.p50_ms:.3g} ms, p99 {run.p99_ms:.3g} ms",
+            font_size=12,
+        )
     for value in _log_ticks(low, high):
         svg.line(LEFT, y(value), LEFT + PLOT, y(value), stroke=GRID)
         svg.text(LEFT - 8, y(value) + 4, f"{value:g}", text_anchor="end", fill=SOFT)

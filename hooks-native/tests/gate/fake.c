@@ -23,6 +23,14 @@ const char *__tsan_default_options(void)
 }
 #endif
 
+unsigned int check_count, check_failures;
+
+int check_summary(const char *what)
+{
+    printf("%s: %u checks, %u failed\n", what, check_count, check_failures);
+    return check_failures != 0 || check_count == 0;
+}
+
 struct gpud_real real;
 int gpud_live = 1;
 __thread int gpud_inside;

@@ -4,7 +4,7 @@
 #define GPUD_TEST_FAKE_H
 
 #include <stdbool.h>
-#include "../check.h"
+#include "checks.h"
 #include "gate.h"
 #include "real.h"
 

@@ -222,6 +222,11 @@ static void *launch_always(void *unused)
         fake_launch(streams[i % 3 == 0], 0, i % 50 == 0 ? 50 * GPUD_MICROSECOND : 0);
         if (i % 7 == 0)
             fake_synchronise(streams[0], 0);
+        if (i % 20 == 0) {
+            fake_begin_capture(streams[1]);
+            fake_launch(streams[1], 0, 0);
+            fake_end_capture(streams[1]);
+        }
     }
     fake_launch(streams[0], 0, 20 * GPUD_MILLISECOND);
     for (;;) {

@@ -132,6 +132,14 @@ static void gate_opens_and_closes(void)
 {
     CUstream stream = fake_stream();
 
+    CHECK(gpud_window_poll(0, 1, true) == 0, "all is finished");
+    CHECK(gpud_window_take(0, 1, false) && !gpud_window_take(0, 1, false), "the last place is given once");
+    CHECK(gpud_window_take(0, 1, true), "or by force");
+    gpud_window_launched(0, stream, CUDA_ERROR_INVALID_VALUE);
+    gpud_window_launched(0, stream, CUDA_ERROR_INVALID_VALUE);
+    CHECK(gpud_window_take(0, 1, false), "a launch that failed gives it back");
+    gpud_window_launched(0, stream, CUDA_ERROR_INVALID_VALUE);
+
     limit(3);
     for (int i = 0; i < 5; i++)
         fake_launch(stream, 0, GPUD_MILLISECOND);
