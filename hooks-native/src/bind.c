@@ -17,6 +17,23 @@ void gpud_word_raise(uint64_t set, uint64_t clear)
         ;
 }
 
+static uint32_t deciding;       /* how many are at it */
+
+void gpud_deciding_begin(void)
+{
+    gpud_add_total(&deciding, 1);
+    __atomic_fetch_or(&gpud_word, GPUD_WORD_DECIDING, __ATOMIC_SEQ_CST);
+}
+
+void gpud_deciding_end(void)
+{
+    if (gpud_sub_total(&deciding, 1) != 1)
+        return;
+    __atomic_fetch_and(&gpud_word, ~(uint64_t)GPUD_WORD_DECIDING, __ATOMIC_SEQ_CST);
+    if (gpud_load_total(&deciding) != 0)        /* another began meanwhile */
+        __atomic_fetch_or(&gpud_word, GPUD_WORD_DECIDING, __ATOMIC_SEQ_CST);
+}
+
 void gpud_context_changed(int whole_process)
 {
     struct gpud_thread *thread = &gpud_thread;

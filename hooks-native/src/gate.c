@@ -218,7 +218,7 @@ struct gpud_pass gpud_enter_slow(CUstream stream)
             gpud_window_launched(pass.device, stream, CUDA_ERROR_NOT_READY);    /* gives the place back */
     }
     gpud_hold_end(thread, &hold);
-    if (gpud_load(thread->edge) != thread->edge_seen || stream != thread->stream) {
+    if (gpud_load(thread->edge) != thread->edge_seen || stream != thread->stream || word & GPUD_WORD_DECIDING) {
         gpud_presence_enter(thread, stream, &woke);
         thread->stream = stream;
     }

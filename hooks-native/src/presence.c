@@ -86,7 +86,7 @@ CUstream gpud_stream_named(CUstream stream, int per_thread)
 uint64_t gpud_make_active(uint32_t device, bool *woke)
 {
     uint64_t *word = gpud_edge_word(&gpud_presence()->device[device]);
-    uint64_t seen = gpud_load(word);
+    uint64_t seen = gpud_load_total(word);      /* after the set's sequence: see gpud_presence_ask() */
 
     while (!GPUD_EDGE_ACTIVE(seen)) {
         uint64_t next = GPUD_EDGE_WORD(1, GPUD_EDGE_COUNT(seen) + 1);
@@ -226,7 +226,7 @@ bool gpud_presence_ask(uint32_t device)
     struct gpud_burst *burst = &gpud_bursts[device];
     uint64_t *word = gpud_edge_word(&gpud_presence()->device[device]);
     uint64_t active = gpud_load_acquire(word);
-    struct gpud_marks before = gpud_marks(device), after;
+    struct gpud_marks before = gpud_marks(device);
     uint32_t sequence;
 
     if (!GPUD_EDGE_ACTIVE(active) || before.entered != before.left)
@@ -237,10 +237,16 @@ bool gpud_presence_ask(uint32_t device)
     if (!all)
         return false;
 
+    /* First every launch is sent the long way, where it notes its stream. Then those that had passed before that show by their
+     * marks, and the rest by the set, so that a wrong edge is not seen by others for longer than a few instructions. */
+    bool idle = false;
     gpud_add_total(&burst->deciding, 1);
-    bool idle = gpud_make_idle(device, active, gpud_now());
+    gpud_deciding_begin();
+    gpud_barrier();
+    struct gpud_marks after = gpud_marks(device);
+    if (after.entered == before.entered && gpud_load_total(&burst->sequence) == sequence)
+        idle = gpud_make_idle(device, active, gpud_now());
     if (idle) {
-        gpud_barrier();     /* from here on, each launch sees that the device is idle, or its mark is seen here */
         after = gpud_marks(device);
         if (after.entered != before.entered || gpud_load_total(&burst->sequence) != sequence) {
             bool woke = false;
@@ -251,6 +257,7 @@ bool gpud_presence_ask(uint32_t device)
             gpud_store(&gpud_presence()->device[device].inflight, 0);
         }
     }
+    gpud_deciding_end();
     gpud_sub_total(&burst->deciding, 1);
     return idle;
 }

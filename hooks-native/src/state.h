@@ -18,8 +18,9 @@
 #define GPUD_WORD_CAPTURE 1     /* a stream capture is open */
 #define GPUD_WORD_CLOSED 2      /* the keeper has closed a device */
 #define GPUD_WORD_FENCE 4       /* no membarrier here: launches take a full fence */
-#define GPUD_WORD_REASONS 7
-#define GPUD_WORD_STEP 8
+#define GPUD_WORD_DECIDING 8    /* somebody is about to make a device idle: launches note their streams */
+#define GPUD_WORD_REASONS 15
+#define GPUD_WORD_STEP 16
 extern uint64_t gpud_word;
 
 #define GPUD_UNMANAGED GPUD_MAX_DEVICES     /* device of a thread that has none, or one that nobody arbitrates */
@@ -75,6 +76,9 @@ extern uint32_t gpud_exiting;       /* the process exits, or the driver is gone:
 
 /* Raises the generation of gpud_word and sets or clears reasons. */
 void gpud_word_raise(uint64_t set, uint64_t clear);
+/* Sets and clears GPUD_WORD_DECIDING without raising the generation: what threads know stays true. */
+void gpud_deciding_begin(void);
+void gpud_deciding_end(void);
 
 /* slots.c */
 void gpud_slots_start(void);

@@ -199,7 +199,7 @@ async def test_who_misbehaves_goes_and_nobody_else(
             assert hook.refused or hook.detached
             assert hook.control is None or hook.is_let_go() or step is instead_of_mapped
         hook.close()
-        assert len(descriptors()) == count
+        await until(lambda: len(descriptors()) == count, "its descriptors are closed")
         await node.is_well(bystander)
 
 

@@ -55,7 +55,7 @@ CUresult ctx_new(struct device *device, unsigned flags, unsigned api, bool prima
 CUresult ctx_open(struct ctx *ctx) {
     static const size_t limits[16] = {1024, 1 << 20, 8 << 20, 2, 2048, 64, 0};
     memcpy(ctx->limits, limits, sizeof limits);
-    CUresult result = sim_result(sim_context_create(sim.link, (uint32_t)ctx->device->ordinal, &ctx->sim_context));
+    CUresult result = sim_result(sim_context_create(sim.link, ctx->device->node_index, &ctx->sim_context));
     if (result)
         return result;
     struct stream *legacy;

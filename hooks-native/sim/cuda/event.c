@@ -40,7 +40,7 @@ CUresult event_record(struct event *event, struct stream *stream) {
     if (result)
         return result;
     if (!event->sim_event) {
-        result = sim_result(sim_event_create(sim.link, (uint32_t)stream->ctx->device->ordinal, &event->sim_event));
+        result = sim_result(sim_event_create(sim.link, stream->ctx->device->node_index, &event->sim_event));
         if (result)
             return result;
     }

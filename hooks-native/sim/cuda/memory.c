@@ -86,7 +86,7 @@ ENTRY(cuMemGetInfo_v2, size_t *free_bytes, size_t *total_bytes) {
     if (!free_bytes && !total_bytes)
         return CUDA_ERROR_INVALID_VALUE;
     uint64_t left, total;
-    result = sim_result(sim_memory_info(sim.link, (uint32_t)ctx->device->ordinal, &left, &total));
+    result = sim_result(sim_memory_info(sim.link, ctx->device->node_index, &left, &total));
     if (result)
         return result;
     if (free_bytes)

@@ -9,7 +9,7 @@
 
 CUresult heap_device_open(struct device *device) {
     pthread_mutex_init(&device->heap_lock, NULL);
-    device->memory_fd = sim_memory_fd(sim.link, (uint32_t)device->ordinal);
+    device->memory_fd = sim_memory_fd(sim.link, device->node_index);
     device->span = (device->info.total_bytes + HEAP_UNIT - 1) / HEAP_UNIT * HEAP_UNIT;
     char *raw = mmap(NULL, device->span + HEAP_UNIT, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (raw == MAP_FAILED)
@@ -38,13 +38,13 @@ int segment_new(struct heap *heap, uint64_t bytes, bool small, struct block **bl
     uint64_t offset = 0;
     int result = segment && first ? 0 : -ENOMEM;
     if (!result)
-        result = sim_memory_alloc(sim.link, (uint32_t)device->ordinal, bytes, HEAP_UNIT, &offset);
+        result = sim_memory_alloc(sim.link, device->node_index, bytes, HEAP_UNIT, &offset);
     if (!result) {
         void *at = offset + bytes <= device->span
                        ? mmap(device->base + offset, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, device->memory_fd, (off_t)offset)
                        : MAP_FAILED;
         if (at == MAP_FAILED) {
-            sim_memory_free(sim.link, (uint32_t)device->ordinal, offset);
+            sim_memory_free(sim.link, device->node_index, offset);
             result = -ENOMEM;
         } else {
             madvise(at, bytes, MADV_DONTFORK);
@@ -76,7 +76,7 @@ void segment_drop(struct segment *segment) {
     for (uint64_t unit = segment->offset / HEAP_UNIT; unit < (segment->offset + segment->bytes) / HEAP_UNIT; unit++)
         device->units[unit] = NULL;
     seal(device, segment->offset, segment->bytes);
-    sim_memory_free(sim.link, (uint32_t)device->ordinal, segment->offset);
+    sim_memory_free(sim.link, device->node_index, segment->offset);
     if (segment->prev)
         segment->prev->next = segment->next;
     else

@@ -28,7 +28,8 @@ struct heap;
 struct image;
 
 struct device {
-    int ordinal;
+    int ordinal;                    /* in this process */
+    uint32_t node_index;            /* on the node: what the link calls it; differs under CUDA_VISIBLE_DEVICES */
     struct sim_device_info info;
     char *base;                     /* start of the reserved address range; device address = base + offset in the memfd */
     uint64_t span;                  /* its length */

@@ -2,12 +2,14 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "heap.h"
 #include "pool.h"
+#include "visible.h"
 
 struct sim sim = {.submit = PTHREAD_MUTEX_INITIALIZER};
 
@@ -74,11 +76,13 @@ static CUresult open_node(void) {
         sim_say("%s", error[0] ? error : strerror(-result));
         return result == -ENODEV ? CUDA_ERROR_NO_DEVICE : CUDA_ERROR_OPERATING_SYSTEM;
     }
-    int count = (int)sim_device_count(sim.link);
+    uint32_t visible[SIM_MAX_DEVICES];
+    int count = visible_devices(getenv("CUDA_VISIBLE_DEVICES"), visible);
     for (int i = 0; i < count; i++) {
         struct device *device = &sim.device[i];
         device->ordinal = i;
-        device->info = *sim_device(sim.link, (uint32_t)i);
+        device->node_index = visible[i];
+        device->info = *sim_device(sim.link, visible[i]);
         pthread_mutex_init(&device->primary_lock, NULL);
         CUresult opened = heap_device_open(device);
         if (!opened)

@@ -119,7 +119,7 @@ CUresult work_wait_for(struct stream *waiter, struct stream *runner) {
     if (!last || sim_reached(sim.link, runner->queue, last))
         return CUDA_SUCCESS;
     if (!runner->mark) {
-        int made = sim_event_create(sim.link, (uint32_t)runner->ctx->device->ordinal, &runner->mark);
+        int made = sim_event_create(sim.link, runner->ctx->device->node_index, &runner->mark);
         if (made)
             return sim_result(made);
     }

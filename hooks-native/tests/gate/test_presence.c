@@ -188,6 +188,66 @@ static void captures(void)
     CHECK(gpud_load(&gpud_captures) == 0, "one end too many does no harm");
 }
 
+/* Whoever begins a capture, destroys a stream or ends a context waits while the driver is being asked. */
+static uint32_t in_query, answer, done;
+static CUresult slow_query(CUstream stream)
+{
+    (void)stream;
+    gpud_store_total(&in_query, 1);
+    while (!gpud_load_total(&answer))
+        gpud_relax();
+    return CUDA_ERROR_NOT_READY;
+}
+
+static void *ask_once(void *unused)
+{
+    gpud_presence_ask(0);
+    return unused;
+}
+
+static void *begin_capture(void *stream)
+{
+    gpud_capture_began(stream);
+    gpud_store_total(&done, 1);
+    gpud_capture_ended(stream);
+    return NULL;
+}
+
+static void *destroy_another(void *unused)
+{
+    gpud_stream_gone(fake_stream());
+    gpud_store_total(&done, 1);
+    return unused;
+}
+
+static void askers_are_waited_for(void)
+{
+    void *(*const waiters[])(void *) = { begin_capture, destroy_another };
+    CUstream stream = fake_stream();
+    CUresult (*query)(CUstream) = real.cuStreamQuery;
+    pthread_t asker, waiter;
+
+    fake_launch(stream, 0, 0);
+    real.cuStreamQuery = slow_query;
+    for (int i = 0; i < 2; i++) {
+        gpud_store_total(&in_query, 0);
+        gpud_store_total(&answer, 0);
+        gpud_store_total(&done, 0);
+        pthread_create(&asker, NULL, ask_once, NULL);
+        EVENTUALLY(gpud_load_total(&in_query), "the driver is being asked");
+        pthread_create(&waiter, NULL, waiters[i], stream);
+        struct timespec nap = { .tv_nsec = 10000000 };
+        nanosleep(&nap, NULL);
+        CHECK(!gpud_load_total(&done), "%s waits", i == 0 ? "a capture" : "a destruction");
+        gpud_store_total(&answer, 1);
+        pthread_join(asker, NULL);
+        pthread_join(waiter, NULL);
+    }
+    real.cuStreamQuery = query;
+    fake_synchronise(stream, 0);
+    CHECK(!is_active(0), "idle");
+}
+
 /* More streams at one time than can be kept. */
 static void too_many_streams(void)
 {
@@ -265,6 +325,7 @@ int main(void)
     two_threads();
     streams_that_go();
     captures();
+    askers_are_waited_for();
     too_many_streams();
     races();
     CHECK(fake_violations == 0, "the driver was used wrongly");
