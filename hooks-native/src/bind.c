@@ -34,6 +34,14 @@ void gpud_deciding_end(void)
         __atomic_fetch_or(&gpud_word, GPUD_WORD_DECIDING, __ATOMIC_SEQ_CST);
 }
 
+void gpud_bind_forget(void)
+{
+    gpud_word = GPUD_WORD_STEP | (gpud_word & GPUD_WORD_FENCE);
+    gpud_managed = deciding = 0;
+    for (uint32_t ordinal = 0; ordinal < GPUD_MAX_DEVICES; ordinal++)
+        gpud_slot_of[ordinal] = UINT32_MAX;
+}
+
 void gpud_context_changed(int whole_process)
 {
     struct gpud_thread *thread = &gpud_thread;

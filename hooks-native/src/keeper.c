@@ -187,14 +187,12 @@ static void forked(void)
     gpud_session_forget(&session);
     gpud_descriptor_drop(&wake_ends[0]);
     gpud_descriptor_drop(&wake_ends[1]);
-    gpud_word = GPUD_WORD_STEP | (gpud_word & GPUD_WORD_FENCE);
-    gpud_managed = gpud_closed = gpud_exiting = 0;
+    gpud_bind_forget();
+    gpud_closed = gpud_exiting = 0;
     gpud_keeper_asleep = started = outcome = parted = 0;
     gpud_peers_serial++;
-    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
-        gpud_slot_of[device] = UINT32_MAX;
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
         looks[device] = (struct look){ 0, 0 };
-    }
     gpud_slots_forget();
     gpud_presence_forget();
     gpud_window_forget();
@@ -210,8 +208,8 @@ void gpud_start(void)
 
     if (__atomic_exchange_n(&once, 1, __ATOMIC_ACQ_REL) != 0)
         return;
-    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
-        gpud_store(&gpud_slot_of[device], UINT32_MAX);
+    for (uint32_t ordinal = 0; ordinal < GPUD_MAX_DEVICES; ordinal++)
+        gpud_store(&gpud_slot_of[ordinal], UINT32_MAX);
     gpud_log_start();
     gpud_slots_start();
     pthread_atfork(NULL, NULL, forked);

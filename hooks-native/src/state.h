@@ -79,6 +79,7 @@ void gpud_word_raise(uint64_t set, uint64_t clear);
 /* Sets and clears GPUD_WORD_DECIDING without raising the generation: what threads know stays true. */
 void gpud_deciding_begin(void);
 void gpud_deciding_end(void);
+void gpud_bind_forget(void);                /* forked child */
 
 /* slots.c */
 void gpud_slots_start(void);

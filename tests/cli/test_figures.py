@@ -182,7 +182,7 @@ def test_what_is_possible() -> None:
     )
     assert limits.idle == pytest.approx(2 / 3)
     assert limits.training_steps_per_s == pytest.approx(2 / 3 * math.exp(-1 / 60) * 500)
-    assert limits.delay_ms == pytest.approx(2.76)
+    assert limits.delay_ms == pytest.approx(3.52)
 
 
 def good() -> dict[str, RunFigures]:

@@ -176,11 +176,13 @@ def possible(
     """Bounds for training and serving under preemption.
 
     Training may run only when serving has been idle for `resume_after`. In a Poisson process the time to the next
-    arrival is exponential, so of idle time at most e^(−λ·resume_after) is left, λ being the arrivals' rate.
+    arrival is exponential, so of idle time at most e^(−λ·resume_after) is left, λ being the arrivals' rate. Context
+    switches are not taken off. Serving waits longest when training has just launched: for the switch to
+    training, its window, and the switch back.
     """
     idle = max(1.0 - (alone.gpu_busy or 0.0), 0.0)
     usable = idle * math.exp(-rate_per_s * resume_after_ms / 1e3)
-    return Possible(idle=idle, training_steps_per_s=usable / step_ms * 1e3, delay_ms=window_ms + switch_ms)
+    return Possible(idle=idle, training_steps_per_s=usable / step_ms * 1e3, delay_ms=window_ms + 2 * switch_ms)
 
 
 def doubts(runs: dict[str, RunFigures], null: RunFigures | None) -> list[str]:

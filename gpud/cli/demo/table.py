@@ -11,6 +11,7 @@ from rich.table import Table
 
 from gpud.cli.demo.figures import MOST_NULL, Possible, RunFigures, percentile
 from gpud.cli.demo.runner import Outcome
+from gpud.cli.demo.runs import KERNELS, RUNS
 
 ROWS = {
     "alone": "serving alone",
@@ -68,8 +69,9 @@ def _notes(outcome: Outcome) -> list[str]:
             f"what is possible at all: serving alone leaves {limits.idle:.0%} of the time; training can have "
             f"e^(−λ·resume_after) of that (λ: arrivals per second), {limits.training_steps_per_s:.1f} steps/s. "
             f"It had {_reached(outcome, limits):.0%} of what is possible.",
-            f"a kernel that already runs is not passed: serving waits up to {limits.delay_ms:.2f} ms (training's "
-            "window and one context switch). Requests of 1 ms show what that costs where it is not small.",
+            f"a kernel that already runs is not passed: a request may wait {limits.delay_ms:.2f} ms (training's window "
+            "and the context switches before and after it).",
+            f"the 1 ms rows show what that costs where it is not small: {short_terms()}.",
         ]
     if outcome.null is not None:
         alone = outcome.runs["alone"]
@@ -83,6 +85,13 @@ def _notes(outcome: Outcome) -> list[str]:
             f"kernels not computed in time (overruns): {worst:.2%} of device time in the worst run (valid up to 1 %)"
         )
     return lines
+
+
+def short_terms() -> str:
+    """What differs in the rows with short requests."""
+    run = next(run for run in RUNS if run.short)
+    kernels = f"{KERNELS} kernels × {run.kernel_ms:g} ms, mean gap {run.gap_ms:g} ms"
+    return f"{kernels}, time scale {run.time_scale:g} where it is simulated"
 
 
 def _reached(outcome: Outcome, limits: Possible) -> float:
