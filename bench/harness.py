@@ -18,9 +18,9 @@ def standin_dir() -> Path:
 
     `make native-test` builds it. Exits with the remedy when it is not there.
     """
-    for directory in (ROOT / "build" / "c-plain").glob("hooks-native/tests/**/"):
-        if (directory / "libcuda.so.1").exists():
-            return directory
+    directory = ROOT / "build" / "c-plain" / "hooks-native" / "tests" / "standin" / "bench"
+    if (directory / "libcuda.so.1").exists():
+        return directory
     sys.exit("bench: the stand-in driver is not built; run `make native-test` first")
 
 

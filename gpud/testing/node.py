@@ -121,9 +121,7 @@ class Node:
         if managed:
             flags = [flag for key, value in (labels or {}).items() for flag in ("--label", f"{key}={value}")]
             command = [sys.executable, "-m", "gpud.cli.main", "run", *flags, *options, "--", *command]
-        job = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, text=True
-        )
+        job = subprocess.Popen(command, env=environment, stdin=stdin, stdout=stdout, stderr=stderr, text=True)
         self._programs.append(job)
         return job
 
