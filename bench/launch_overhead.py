@@ -20,7 +20,7 @@ TARGET_ADDED_NS = {1: 4.0, 2: 5.0}
 
 
 def measure(node: Node, binary: Path, threads: int, managed: bool) -> float:
-    """ns of one call, the mean over the threads of one process."""
+    """ns of CPU time of one call, the mean over the threads of one process."""
     job = node.run(
         [binary, str(threads), str(LAUNCHES), "wait"], managed=managed, labels={"tier": "online"}, stdin=subprocess.PIPE
     )

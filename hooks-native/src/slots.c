@@ -118,7 +118,7 @@ static struct gpud_slot *find_free(struct gpud_slot *slots, uint32_t device, uin
 struct gpud_slot *gpud_slot_claim(struct gpud_thread *thread, uint32_t device)
 {
     struct gpud_slot *slots = gpud_activity()->device[device].slots;
-    uint32_t attachment = gpud_load_acquire(&gpud_attachment);
+    uint32_t attachment = gpud_load_acquire(&gpud_attachment), bit = 1u << (device & 31);
 
     if (thread->attachment != attachment) {     /* new pages: nothing in them is ours yet */
         for (uint32_t i = 0; i < GPUD_MAX_DEVICES; i++)
@@ -138,10 +138,10 @@ struct gpud_slot *gpud_slot_claim(struct gpud_thread *thread, uint32_t device)
         slot = &slots[SHARED_SLOT];
         note_used(device, SHARED_SLOT);
         gpud_store(&slot->thread, SHARED_THREAD);
-        thread->shared |= 1u << device;
+        thread->shared |= bit;
     }
     thread->slots[device] = slot;
-    if (!(__atomic_fetch_or(&gpud_devices_used, 1u << device, __ATOMIC_SEQ_CST) & 1u << device))
+    if (!(__atomic_fetch_or(&gpud_devices_used, bit, __ATOMIC_SEQ_CST) & bit))
         gpud_word_raise(0, 0);      /* from now on other devices' launches look at this one's peers too */
     return slot;
 }
