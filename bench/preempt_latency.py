@@ -21,11 +21,12 @@ RESUME_AFTER_NS = 1_000_000
 BOARD_BYTES = 3 << 20
 
 
-def measure(node: Node, binary: Path, board: Path) -> tuple[list[float], list[float]]:
-    """(reaction, resume) of each round, in µs."""
+def measure(node: Node, binary: Path, board: Path, *, bare: bool) -> tuple[list[float], list[float]]:
+    """(reaction, resume) of each round, in µs. `bare`: without gpud, by a word that both programs share."""
     board.write_bytes(bytes(BOARD_BYTES))
-    low = node.run([binary, "low", board], labels={"tier": "batch"})
-    high = node.run([binary, "high", board, str(ROUNDS), "2500"], labels={"tier": "online"})
+    mode, managed = ("bare-", False) if bare else ("", True)
+    low = node.run([binary, f"{mode}low", board], managed=managed, labels={"tier": "batch"})
+    high = node.run([binary, f"{mode}high", board, str(ROUNDS), "2500"], managed=managed, labels={"tier": "online"})
     text, _ = high.communicate(timeout=120)
     low.communicate(timeout=20)
     reactions, resumes = [], []
@@ -40,19 +41,24 @@ def measure(node: Node, binary: Path, board: Path) -> tuple[list[float], list[fl
 
 def main() -> None:
     options = arguments(__doc__ or "").parse_args()
-    medians, tails, resumes = [], [], []
+    medians, tails, resumes, bare_medians, bare_tails = [], [], [], [], []
     with (
         program(NATIVE / "preempt_pair.c") as binary,
         standin_node("--resume-after", "1ms", "--max-inflight", "unlimited") as node,
     ):
         for _ in range(RUNS):
-            reaction, resume = measure(node, binary, node.directory / "board")
+            reaction, resume = measure(node, binary, node.directory / "board", bare=False)
             medians.append(statistics.median(reaction))
             tails.append(statistics.quantiles(reaction, n=100)[98])
             resumes.append(statistics.median(resume))
+            bare, _ = measure(node, binary, node.directory / "board", bare=True)
+            bare_medians.append(statistics.median(bare))
+            bare_tails.append(statistics.quantiles(bare, n=100)[98])
     rows: list[Row] = [
         row_of_runs("reaction_us", medians, "µs", 0.2),
         row_of_runs("reaction_p99_us", tails, "µs", 1.0),
+        row_of_runs("bare_reaction_us", bare_medians, "µs"),
+        row_of_runs("bare_reaction_p99_us", bare_tails, "µs"),
         row_of_runs("resume_us", resumes, "µs", 50.0),
         *low_gpu_after_high_ms(),
     ]

@@ -1,9 +1,11 @@
-/* preempt_pair high|low FILE [ROUNDS IDLE_US]: the two sides of bench/preempt_latency. FILE is shared memory of both.
+/* preempt_pair high|low|bare-high|bare-low FILE [ROUNDS IDLE_US]: the two sides of bench/preempt_latency. FILE is shared memory of both.
  *
  * low   launches without pause. A gap of more than 100 µs between two launches that returned is written down as the pair
  *       (returned before, returned after), in ns of CLOCK_MONOTONIC. Ends when high says so.
  * high  ROUNDS times: idle for IDLE_US and a bit (so that it meets low anywhere), stamp, launch, stay active for 300 µs, synchronise,
  *       stamp. Ends by setting `over`.
+ * bare   the contrast, without gpud: high stores one word to the shared memory where it would launch, and low looks at that word
+ *        before each launch. No gate can be faster on this machine.
  * The pair that spans a synchronise of high gives both figures: the last launch that still got through, and the first after. */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -19,6 +21,8 @@
 #define ROOM 65536
 struct board {
     atomic_int low_runs, over;
+    _Alignas(64) atomic_int claimed; /* the bare gate */
+    char pad[60];
     atomic_uint rounds, gaps;
     uint64_t launched[ROOM], synchronised[ROOM];
     uint64_t before[ROOM], after[ROOM];
@@ -28,6 +32,7 @@ typedef int (*launch_fn)(void *, unsigned, unsigned, unsigned, unsigned, unsigne
 static launch_fn launch;
 static int (*synchronise)(void);
 static void *context;
+static int bare;
 
 static uint64_t now_ns(void)
 {
@@ -62,6 +67,8 @@ static void low(struct board *board)
 {
     uint64_t last = now_ns();
     while (!atomic_load_explicit(&board->over, memory_order_relaxed)) {
+        while (bare && atomic_load_explicit(&board->claimed, memory_order_relaxed))
+            ;
         if (once() != 0)
             exit(1);
         uint64_t now = now_ns();
@@ -94,10 +101,14 @@ static void high(struct board *board, unsigned rounds, uint64_t idle_ns)
         nanosleep(&pause, NULL);
         until(now_ns() + 20000 + random % 1000); /* awake and warm, as a server at work is */
         uint64_t begin = now_ns();
+        if (bare)
+            atomic_store_explicit(&board->claimed, 1, memory_order_release);
         if (once() != 0)
             exit(1);
         until(begin + 300000);
         synchronise();
+        if (bare)
+            atomic_store_explicit(&board->claimed, 0, memory_order_release);
         board->launched[i] = begin;
         board->synchronised[i] = now_ns();
         atomic_store(&board->rounds, i + 1);
@@ -119,7 +130,8 @@ int main(int argc, char **argv)
         return 1;
     }
     start_driver();
-    if (!strcmp(argv[1], "low")) {
+    bare = !strncmp(argv[1], "bare-", 5);
+    if (!strcmp(argv[1] + 5 * bare, "low")) {
         low(board);
         return 0;
     }

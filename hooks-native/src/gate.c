@@ -26,7 +26,7 @@ static void unmark(struct gpud_slot *slot, uint32_t flags)
     if (flags & GPUD_PASS_SHARED)
         gpud_sub_total(&slot->entered, 1);
     else
-        gpud_store(&slot->entered, gpud_load(&slot->entered) - 1);
+        gpud_take_back(slot);
 }
 
 /* Orders the mark before the next look where the closer cannot do it by membarrier. */
@@ -188,7 +188,7 @@ struct gpud_pass gpud_enter_slow(CUstream stream)
     bool woke = go_active_at_once(thread);
     uint64_t word;
 
-    unmark(thread->slot, 0);
+    gpud_unmark();
     for (;;) {
         unwatch(thread);
         word = gpud_load_acquire(&gpud_word);
@@ -222,7 +222,7 @@ struct gpud_pass gpud_enter_slow(CUstream stream)
         gpud_presence_enter(thread, stream, &woke);
         thread->stream = stream;
     }
-    if (woke && gpud_load(&gpud_keeper_asleep))
+    if (woke && gpud_load_total(&gpud_keeper_asleep))     /* in one order with the edge: sleep_until() looks the other way round */
         pass.flags |= GPUD_PASS_WAKE;
     thread->word = word & GPUD_WORD_REASONS || pass.flags & GPUD_PASS_SHARED ? 0 : word;
     return pass;

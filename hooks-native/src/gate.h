@@ -39,18 +39,38 @@ static inline void gpud_leave_fast(struct gpud_slot *slot, CUstream stream, int 
     gpud_store_release(&slot->left, gpud_load(&slot->left) + 1);
 }
 
+/* The slot is in pages that have been, or are just being, replaced: a mark made a moment ago may lie in either. Pages are
+ * replaced only when no launch is under way. */
+static inline bool gpud_outdated(const struct gpud_thread *thread, const struct gpud_slot *slot)
+{
+    return slot != &thread->own && thread->attachment != gpud_load_acquire(&gpud_attachment);
+}
+
 /* After gpud_enter_fast said no: was this thread in an entry already? (Its word is 0 until it has a slot of its own.) */
 static inline bool gpud_nested(void)
 {
     struct gpud_slot *slot = gpud_thread.slot;
-    return gpud_thread.word != 0 && gpud_load(&slot->entered) - 1 != gpud_load(&slot->left);
+    return gpud_thread.word != 0 && gpud_load(&slot->entered) - 1 != gpud_load(&slot->left) && !gpud_outdated(&gpud_thread, slot);
+}
+
+/* Takes a mark of this thread back. One more that was made in the old page must not be missing in the new one for ever. */
+static inline void gpud_take_back(struct gpud_slot *slot)
+{
+    if (gpud_outdated(&gpud_thread, slot)) {
+        uint64_t left;
+        do {
+            left = gpud_load(&slot->left);
+            gpud_store(&slot->entered, left);
+        } while (gpud_load(&slot->left) != left);
+    } else {
+        gpud_store(&slot->entered, gpud_load(&slot->entered) - 1);
+    }
 }
 
 /* Takes the mark of gpud_enter_fast back: the launch is none of ours. */
 static inline void gpud_unmark(void)
 {
-    struct gpud_slot *slot = gpud_thread.slot;
-    gpud_store(&slot->entered, gpud_load(&slot->entered) - 1);
+    gpud_take_back(gpud_thread.slot);
 }
 
 /* The two paths in one: returns when the launch may be made. */

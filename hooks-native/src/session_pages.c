@@ -32,6 +32,7 @@ static int map_own(int presence_fd, int activity_fd)
 
     if (had_pages) {
         gpud_session_let_go();
+        gpud_slots_outdate();
         gpud_barrier();
         for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
             struct gpud_marks marks = gpud_marks(device);

@@ -61,6 +61,12 @@ void gpud_slots_forget(void)
         used[device] = first[device] = 0;
 }
 
+/* From now on whoever takes a mark back knows that the page may be another one meanwhile. */
+void gpud_slots_outdate(void)
+{
+    gpud_add_total(&gpud_attachment, 1);
+}
+
 /* New pages: a thread that has not launched since still points to its slot of before, and will mark it once more before it sees
  * that. So slots that were in use are claimed last. */
 void gpud_slots_renew(void)
@@ -73,19 +79,22 @@ void gpud_slots_renew(void)
 }
 
 /* Its thread ended without running destructors (a raw thread, or the key could not be made). */
-static bool owner_is_dead(const struct gpud_slot *slot)
+static bool is_dead(uint32_t owner)
 {
     int saved = errno;
-    bool dead = syscall(SYS_tgkill, getpid(), (pid_t)gpud_load(&slot->thread), 0) != 0 && errno == ESRCH;
+    bool dead = owner != 0 && syscall(SYS_tgkill, getpid(), (pid_t)owner, 0) != 0 && errno == ESRCH;
     errno = saved;
     return dead;
 }
 
-static bool take(struct gpud_slot *slot, uint32_t id)
+/* From `owner` (0: nobody), unless another thread is faster. What it had under way is closed. */
+static bool take(struct gpud_slot *slot, uint32_t owner, uint32_t id)
 {
-    uint32_t nobody = 0;
-    return gpud_load(&slot->thread) == 0 &&
-           __atomic_compare_exchange_n(&slot->thread, &nobody, id, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+    if (!__atomic_compare_exchange_n(&slot->thread, &owner, id, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return false;
+    gpud_store(&slot->left, gpud_load(&slot->entered));
+    gpud_store(&slot->holding, 0);
+    return true;
 }
 
 static void note_used(uint32_t device, uint32_t index)
@@ -102,13 +111,9 @@ static struct gpud_slot *find_free(struct gpud_slot *slots, uint32_t device, uin
         for (uint32_t step = 0; step < SHARED_SLOT; step++) {
             uint32_t i = (gpud_load(&first[device]) + step) % SHARED_SLOT;
             note_used(device, i);   /* before the first mark, so that no sum misses it */
-            if (take(&slots[i], id))
+            uint32_t owner = gpud_load(&slots[i].thread);
+            if ((owner == 0 || (pass == 1 && is_dead(owner))) && take(&slots[i], owner, id))
                 return &slots[i];
-            if (pass == 1 && owner_is_dead(&slots[i])) {
-                release(&slots[i]);
-                if (take(&slots[i], id))
-                    return &slots[i];
-            }
         }
     }
     return NULL;

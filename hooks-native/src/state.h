@@ -72,6 +72,7 @@ extern uint32_t gpud_closed;        /* bit per device slot: closed by gpud_close
 extern uint32_t gpud_holding;       /* threads held at this moment */
 extern uint32_t gpud_captures;      /* open stream captures */
 extern uint32_t gpud_asking;        /* how many of ours are asking the driver right now, outside of launches */
+extern uint32_t gpud_ending;        /* how many contexts are just being ended: nobody of ours asks the driver meanwhile */
 extern uint32_t gpud_exiting;       /* the process exits, or the driver is gone: no driver call of our own any more */
 
 /* Raises the generation of gpud_word and sets or clears reasons. */
@@ -83,6 +84,7 @@ void gpud_bind_forget(void);                /* forked child */
 
 /* slots.c */
 void gpud_slots_start(void);
+void gpud_slots_outdate(void);              /* keeper, before the last look at the marks of pages that go */
 void gpud_slots_renew(void);                /* keeper: new pages; slots of before belong to nobody */
 void gpud_slots_forget(void);               /* forked child: this thread starts anew */
 struct gpud_slot *gpud_slot_claim(struct gpud_thread *thread, uint32_t device);
@@ -92,17 +94,14 @@ struct gpud_marks {
 /* Sums of a device; equal: no launch was between the gate and its return at some moment during the call. */
 struct gpud_marks gpud_marks(uint32_t device);
 
+/* bind.c: finds device, context and slot of the calling thread anew; true if it has a managed device. */
+bool gpud_bind(struct gpud_thread *thread);
+
 /* gate.c */
 struct gpud_pass gpud_enter_slow(CUstream stream);
 void gpud_leave_slow(struct gpud_pass *pass, CUstream stream, CUresult result);
-/* Finds device, context and slot of the calling thread anew; true if it has a managed device. */
-bool gpud_bind(struct gpud_thread *thread);
 /* Into a capture; the driver is asked only while any capture is open. */
 bool gpud_is_capturing(CUstream stream);
-/* Closes a device for good (turn, swap, detach): returns 0 when no launch is past the gate, or -ETIMEDOUT with the gate
- * open again at `deadline_ns`. Keeper only. */
-int gpud_close(uint32_t device, uint64_t deadline_ns);
-void gpud_open(uint32_t device);
 
 /* presence.c */
 /* Before a launch of a thread bound to a managed device, which is marked already: makes the device active (`woke` is set if this
@@ -119,13 +118,17 @@ bool gpud_window_take(uint32_t device, uint32_t limit, bool force);     /* room 
 uint32_t gpud_window_poll(uint32_t device, uint32_t limit, bool ask);
 uint64_t gpud_window_aim(uint32_t device, uint64_t now);    /* when it is worth asking again */
 void gpud_window_launched(uint32_t device, CUstream stream, CUresult result);
-void gpud_window_idle(uint32_t device);         /* all work of the device is proven finished */
-void gpud_window_contexts_gone(void);
+void gpud_window_settle(void);                  /* nobody asks any more who began to before gpud_ending was raised */
+void gpud_window_context_gone(uint32_t device, CUcontext context);      /* NULL: whichever */
 void gpud_window_forget(void);
 
 /* keeper.c */
 void gpud_keeper_wake(void);                /* callable from any thread; never blocks */
 extern uint32_t gpud_keeper_asleep;         /* 1: it sleeps without a deadline, and an edge must wake it */
+/* Closes a device for good (turn, swap, detach): returns 0 when no launch is past the gate, or -ETIMEDOUT with the gate
+ * open again at `deadline_ns`. Keeper only. */
+int gpud_close(uint32_t device, uint64_t deadline_ns);
+void gpud_open(uint32_t device);
 
 /* alloc.c */
 void gpud_alloc_publish(void);              /* counts so far into the pages of the present attachment */

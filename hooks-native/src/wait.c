@@ -10,6 +10,7 @@
 #define SPIN_LAST_NS (60 * GPUD_MICROSECOND)    /* a sleep ends up to this late */
 #define LONGEST_SLEEP_NS (100 * GPUD_MILLISECOND)
 #define SHORTEST_SLEEP_NS (50 * GPUD_MICROSECOND)
+#define FOLLOW_NS GPUD_MILLISECOND  /* behind the lead: it wakes the others, unless one was just about to sleep */
 
 uint32_t gpud_holding;
 static uint32_t led[GPUD_MAX_DEVICES];      /* 1: some thread leads */
@@ -22,6 +23,17 @@ static void begin(struct gpud_thread *thread, struct gpud_hold *hold, uint64_t n
     hold->attachment = thread->attachment;
     gpud_add(&hold->slot->held, 1);
     gpud_store(&hold->slot->hold_since_ns, now);
+}
+
+/* New pages, or the thread is on another device: what was noted before is out of date. The pause goes on. */
+static void move(const struct gpud_thread *thread, struct gpud_hold *hold)
+{
+    if (hold->lead)
+        gpud_store_release(&led[hold->device], 0);
+    if (hold->attachment == thread->attachment)
+        gpud_store(&hold->slot->holding, 0);
+    hold->lead = false;
+    begin(thread, hold, hold->since_ns);
 }
 
 static void note(struct gpud_hold *hold, const struct gpud_decision *decision)
@@ -75,6 +87,8 @@ void gpud_hold_step(struct gpud_thread *thread, struct gpud_hold *hold, const st
     bool fresh = hold->since_ns == 0;
     if (fresh)
         begin(thread, hold, now);
+    else if (hold->slot != thread->slots[thread->device] || hold->attachment != thread->attachment)
+        move(thread, hold);
     note(hold, decision);
     if (fresh)
         gpud_add_total(&gpud_holding, 1);
@@ -85,9 +99,9 @@ void gpud_hold_step(struct gpud_thread *thread, struct gpud_hold *hold, const st
     }
 
     /* `at`: when there will be something new to see. Only a moment that is known is worth spinning for. */
-    uint64_t at = gpud_sum_to(now, LONGEST_SLEEP_NS), margin = 0;
+    uint64_t at, margin = 0;
     if (decision->why == GPUD_WHY_WINDOW) {
-        at = hold->lead ? gpud_window_aim(hold->device, now) : at;
+        at = gpud_sum_to(gpud_window_aim(hold->device, now), hold->lead ? 0 : FOLLOW_NS);
     } else if (decision->until_ns <= gpud_sum_to(now, patience(decision, hold->device))) {
         at = decision->until_ns;
         margin = hold->lead ? SPIN_LAST_NS : 0;
@@ -96,6 +110,8 @@ void gpud_hold_step(struct gpud_thread *thread, struct gpud_hold *hold, const st
     }
     if (decision->until_ns < at)
         at = decision->until_ns;
+    if (gpud_sum_to(now, LONGEST_SLEEP_NS) < at)
+        at = gpud_sum_to(now, LONGEST_SLEEP_NS);
     if (at <= gpud_sum_to(now, margin)) {
         gpud_relax();
         return;
