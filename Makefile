@@ -10,7 +10,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-NATIVE_SOURCES := $(shell find hooks-native gpud/hooks tools profiles -name '*.[chS]' -o -name 'meson.build' -o -name '*.toml' -o -name 'build_*.py' 2>/dev/null)
+NATIVE_SOURCES := gpud/cli/gpud.sh $(shell find hooks-native gpud/hooks tools -name '*.[chS]' -o -name 'meson.build' -o -name '*.toml' -o -name 'build_*.py' 2>/dev/null)
 
 demo: build
 	$(BIN)/gpud demo

@@ -7,6 +7,7 @@ path file; after a change in C, `make build` does it again.
 
 import base64
 import hashlib
+import shlex
 import shutil
 import tempfile
 import zipfile
@@ -35,10 +36,10 @@ def build_editable(
         with zipfile.ZipFile(Path(scratch) / name) as full, zipfile.ZipFile(target, "w") as slim:
             record: list[str] = []
 
-            def add(path: str, data: bytes) -> None:
+            def add(entry: zipfile.ZipInfo, data: bytes) -> None:
                 digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-                record.append(f"{path},sha256={digest},{len(data)}")
-                slim.writestr(path, data)
+                record.append(f"{entry.filename},sha256={digest},{len(data)}")
+                slim.writestr(entry, data)
 
             for entry in full.infolist():
                 top = entry.filename.split("/")[0]
@@ -46,10 +47,12 @@ def build_editable(
                     if entry.filename.endswith("/RECORD"):
                         record_name = entry.filename
                     else:
-                        add(entry.filename, full.read(entry))
+                        add(entry, full.read(entry))
+                elif entry.filename.endswith(".data/scripts/gpud"):
+                    add(entry, full.read(entry).replace(b'checkout=""', f"checkout={shlex.quote(str(ROOT))}".encode()))
                 elif "/_native/" in entry.filename or entry.filename.endswith(".so"):
                     _place(full, entry, ROOT / entry.filename)
-            add("gpud-checkout.pth", f"{ROOT}\n".encode())
+            add(zipfile.ZipInfo("gpud-checkout.pth"), f"{ROOT}\n".encode())
             record.append(f"{record_name},,")
             slim.writestr(record_name, "\n".join(record) + "\n")
     return name

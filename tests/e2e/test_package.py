@@ -55,6 +55,25 @@ def test_wheel_holds_all_parts(installed: Path) -> None:
     assert list((installed / "gpud" / "hooks").glob("_pages.*.so"))
 
 
+def test_command_finds_its_package(installed: Path, tmp_path: Path) -> None:
+    """`gpud run` goes without `site`, so the command must find the package beside its interpreter by itself."""
+    (script,) = installed.glob("gpud-*.data/scripts/gpud")
+    packages = tmp_path / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
+    packages.parent.mkdir(parents=True)
+    packages.symlink_to(installed)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3").symlink_to(sys.executable)
+    command = tmp_path / "bin" / "gpud"
+    command.write_bytes(script.read_bytes())
+    command.chmod(0o755)
+    (tmp_path / "elsewhere").symlink_to(command)
+    for path in (command, tmp_path / "elsewhere"):
+        environment = {"PATH": os.environ["PATH"], "GPUD_RUNTIME_DIR": str(tmp_path / "none")}
+        done = subprocess.run([path, "run", "true"], env=environment, cwd="/", capture_output=True, text=True)
+        assert done.returncode == 75, done.stderr
+        assert "no daemon" in done.stderr
+
+
 def test_doctor_is_content_with_the_installed_parts(installed: Path, tmp_path: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUD_")}
     environment |= {"PYTHONPATH": str(installed), "GPUD_RUNTIME_DIR": str(tmp_path / "run")}
