@@ -205,9 +205,12 @@ def _sim(environ: Mapping[str, str], profile: str | None, directory: Path) -> Si
         raise UsageError(f"GPUD_SIM_NODE: {node!r} is not 1 to 64 letters, digits, dots, dashes and underscores")
     if profile is None:
         return None
+    profile = profile or environ.get("GPUD_SIM_PROFILE") or DEFAULT_PROFILE
+    if "/" in profile or profile.endswith(".toml"):
+        profile = os.path.abspath(profile)  # jobs run in other directories
     return SimConfig(
         node=node,
-        profile=profile or environ.get("GPUD_SIM_PROFILE") or DEFAULT_PROFILE,
+        profile=profile,
         devices=int(devices),
         time_scale=scale,
         log=environ.get("GPUD_SIM_LOG") or None,

@@ -226,7 +226,10 @@ async def _ask_driver(config: Config, driver: Driver, engine: Engine) -> None:
     await _devices(driver, engine)
     if driver.trouble() != "ok":
         if config.sim is not None:
-            raise SetupError(f"the simulated GPU does not start ({config.sim.profile}): {driver.trouble()}")
+            raise SetupError(
+                f"the simulated GPU does not start ({config.sim.profile}): {driver.trouble()}; "
+                "the line before this one, if there is one, says why"
+            )
         log.info("%s", driver.trouble())
 
 
@@ -244,6 +247,11 @@ def _nvml_library(config: Config) -> Path | None:
     library = config.native_dir / "sim" / _NVML
     if not library.exists():
         raise SetupError(f"the simulated driver is not there ({library}); build gpud anew, or set GPUD_NATIVE_DIR")
+    known = sorted(path.stem for path in (library.parent / "profiles").glob("*.toml"))
+    if "/" not in config.sim.profile and config.sim.profile not in known:
+        raise SetupError(
+            f"there is no profile {config.sim.profile!r}; there are {', '.join(known)}, or give the path of a .toml file"
+        )
     return library
 
 

@@ -147,7 +147,11 @@ def _refusal(code: int, sentence: str) -> Failure:
 
 
 def _gone(path: str) -> Failure:
-    return Failure(f"the daemon at {path} closed the connection", "its log says why; try again", code=EXIT_FAILED)
+    return Failure(
+        f"the daemon at {path} closed the connection",
+        "see whether it still runs: gpud status, and what its log or the kernel's (dmesg) says; start it anew: gpud serve",
+        code=EXIT_FAILED,
+    )
 
 
 def _not_understood(path: str) -> Failure:

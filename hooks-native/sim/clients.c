@@ -184,7 +184,8 @@ static void hello(struct client *client, const struct sim_request *request, stru
         count = admit(client, fds);
         reply->result = count < 0 ? count : 0;
         if (count < 0)
-            snprintf(reply->text, SIM_TEXT, "the device process cannot make shared memory for one more program: %s", strerror(-count));
+            snprintf(reply->text, SIM_TEXT, "the device process cannot make shared memory for one more program: %s%s",
+                     strerror(-count), count == -EMFILE ? "; raise the limit (ulimit -n) of the node's first program" : "");
     }
     reply->text_bytes = (uint32_t)strnlen(reply->text, SIM_TEXT - 1);
     send_reply(client, reply, fds, count);

@@ -4,7 +4,7 @@
 
 uint64_t gpud_word = GPUD_WORD_STEP;
 uint32_t gpud_managed;
-uint32_t gpud_slot_of[GPUD_MAX_DEVICES];
+uint32_t gpud_slot_of[GPUD_MAX_DEVICES] = { [0 ... GPUD_MAX_DEVICES - 1] = UINT32_MAX };
 
 #define NO_EDGE UINT64_MAX          /* no edge word looks like this */
 #define CONTEXT_STALE 1             /* in thread->bound: the generation holds, the context may not */

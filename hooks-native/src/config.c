@@ -1,4 +1,5 @@
 /* config.c: the environment. */
+#define _GNU_SOURCE
 #include "config.h"
 
 #include <stdint.h>
@@ -43,10 +44,11 @@ static bool is_private_or_absent(const char *path)
     return S_ISDIR(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & 077) == 0;
 }
 
-/* The runtime directory into `path`; false (with a line) if there is none to be trusted. */
-static bool find_directory(char *path, size_t size)
+/* The runtime directory into `path`; false (with a line) if there is none to be trusted. `anybody`: where it is not there yet, anybody
+ * can make it. */
+static bool find_directory(char *path, size_t size, bool *anybody)
 {
-    const char *own = getenv("GPUD_RUNTIME_DIR"), *xdg = getenv("XDG_RUNTIME_DIR");
+    const char *own = secure_getenv("GPUD_RUNTIME_DIR"), *xdg = secure_getenv("XDG_RUNTIME_DIR");
     unsigned long uid = geteuid();
     char user[64];
 
@@ -71,6 +73,7 @@ static bool find_directory(char *path, size_t size)
         return true;
     }
     snprintf(path, size, "/tmp/gpud-%lu", uid);
+    *anybody = true;
     if (is_private_or_absent(path))
         return true;
     gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_NOT, "%s is not a directory that only you can use: this program runs without gpud; "
@@ -85,7 +88,7 @@ void gpud_config_read(struct gpud_config *config)
     memset(config, 0, sizeof *config);
     config->socket.sun_family = AF_UNIX;
     read_level();
-    if (!find_directory(directory, sizeof directory))
+    if (!find_directory(directory, sizeof directory, &config->own_daemon_only))
         return;
     size_t length = strlen(directory) + sizeof "/hook.sock" - 1;
     if (length > sizeof config->socket.sun_path - 1) {

@@ -10,6 +10,7 @@
 struct gpud_config {
     struct sockaddr_un socket;  /* of the daemon */
     bool usable;                /* false: there is no path that could be tried; a line has been written */
+    bool own_daemon_only;       /* anybody could listen there: only a daemon of this user, or of root, is believed */
 };
 
 /* Reads GPUD_RUNTIME_DIR, XDG_RUNTIME_DIR and GPUD_LOG. Garbage: a line on stderr and the default. */

@@ -44,8 +44,10 @@ void gpud_context_changed(int whole_process);   /* 0: this thread's current cont
  * not be handed to the driver any more, and a new one may get the same value. */
 void gpud_stream_gone(CUstream stream);
 void gpud_event_gone(CUevent event);
-/* Before the real call that may destroy a context, and with it its streams and events; gpud_context_changed(1) follows. */
+/* Before the real call that may destroy a context, and with it its streams and events. One of the two others follows. */
 void gpud_context_going(void);
+void gpud_context_gone(CUcontext context, CUresult result);     /* this one is destroyed; NULL: nobody knows which */
+void gpud_primary_gone(CUdevice device, int reset, CUresult result);    /* released: it may live on for its other owners */
 /* cuInit returned success: devices can be asked (starts the keeper, attaches; waits for it at most a second). */
 void gpud_initialised(void);
 

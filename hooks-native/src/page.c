@@ -25,19 +25,23 @@ const struct gpud_presence_page *const gpud_present[GPUD_MAX_PRESENT] = {
 /* A second view of the control page, so that sleepers on a replaced page can still be woken. */
 static unsigned char *control_twin;
 
-static int map_over(void *place, size_t bytes, int protection, int fd)
-{
-    void *at = mmap(place, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0);
-    if (at == MAP_FAILED)
-        return -errno;
-    madvise(place, bytes, MADV_DONTFORK);
-    return 0;
-}
-
 /* Zeroed private memory over a place. It replaces a mapping by one of the same size, which needs no more address space. */
 static void map_dummy(void *place, size_t bytes)
 {
     mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+}
+
+static int map_over(void *place, size_t bytes, int protection, int fd)
+{
+    void *at = mmap(place, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0);
+    if (at == MAP_FAILED) {
+        int failure = errno;
+        if (msync(place, bytes, MS_ASYNC) != 0)
+            map_dummy(place, bytes);    /* what lay there is gone already, and launches look there */
+        return -failure;
+    }
+    madvise(place, bytes, MADV_DONTFORK);
+    return 0;
 }
 
 const char *gpud_page_check(int fd, uint32_t kind, size_t bytes, uint64_t generation)

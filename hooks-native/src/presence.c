@@ -9,7 +9,6 @@
 #include "real.h"
 
 #define CAPTURE_MODE_RELAXED 2
-#define EVENT_DISABLE_TIMING 2
 
 struct gpud_burst gpud_bursts[GPUD_MAX_DEVICES] = {
     [0 ... GPUD_MAX_DEVICES - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER }
@@ -56,12 +55,19 @@ void gpud_used_remove(struct gpud_burst *burst, uint32_t index)
     gpud_store_release(&burst->count, last);
 }
 
-void gpud_used_clear(struct gpud_burst *burst, bool destroy_events)
+/* Whoever copied the set before it was locked may be asking about the event; who comes later sees an odd sequence. */
+void gpud_used_end_event(const struct gpud_used *used)
 {
-    for (uint32_t i = 0; destroy_events && i < burst->count; i++) {
-        if (burst->used[i].event != NULL)
-            real.cuEventDestroy_v2(burst->used[i].event);
-    }
+    if (used->event == NULL)
+        return;
+    gpud_wait_for_askers();
+    real.cuEventDestroy_v2(used->event);
+}
+
+static void used_clear(struct gpud_burst *burst)
+{
+    for (uint32_t i = 0; i < burst->count; i++)
+        gpud_used_end_event(&burst->used[i]);
     gpud_store_release(&burst->count, 0);
     gpud_store_release(&burst->unknown, 0);
 }
@@ -153,7 +159,7 @@ static void begin_burst(struct gpud_burst *burst, const struct gpud_thread *thre
     bool proven = gpud_load_total(&burst->deciding) == 0 && gpud_load_total(&burst->slipped) == 0;
 
     if (proven)
-        gpud_used_clear(burst, true);
+        used_clear(burst);
     burst->sole = proven && !(thread->flags & GPUD_PASS_SHARED) ? thread->slots[thread->device] : NULL;
     burst->sole_context = thread->context;
     gpud_store_total(&burst->slipped, 0);
@@ -209,7 +215,8 @@ static bool all_finished(struct gpud_burst *burst, uint32_t *sequence)
         return false;
     for (uint32_t i = 0; i < count; i++)
         used[i] = used_copy(&burst->used[i]);
-    if (gpud_load(&burst->sequence) != *sequence || gpud_load_total(&gpud_captures) != 0 || gpud_load_total(&gpud_exiting))
+    if (gpud_load(&burst->sequence) != *sequence || gpud_load_total(&gpud_captures) != 0 || gpud_load_total(&gpud_ending) != 0 ||
+        gpud_load_total(&gpud_exiting))
         return false;
     if (real.cuThreadExchangeStreamCaptureMode != NULL)
         real.cuThreadExchangeStreamCaptureMode(&mode);

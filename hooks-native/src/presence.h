@@ -1,4 +1,5 @@
-/* presence.h: the edges, and the set of streams with work that is not proven finished. Shared by gate.c, presence.c and proof.c. */
+/* presence.h: the edges, and the set of streams with work that is not proven finished. Shared by gate.c, presence.c,
+ * proof.c and going.c. */
 #ifndef GPUD_PRESENCE_H
 #define GPUD_PRESENCE_H
 
@@ -34,9 +35,13 @@ extern struct gpud_burst gpud_bursts[GPUD_MAX_DEVICES];
 void gpud_burst_begin(struct gpud_burst *burst);    /* lock, to change the set */
 void gpud_burst_end(struct gpud_burst *burst);
 void gpud_used_set(struct gpud_used *to, const struct gpud_used *from);
-void gpud_used_clear(struct gpud_burst *burst, bool destroy_events);
+void gpud_used_end_event(const struct gpud_used *used);     /* destroys its event, if it has one; lock held */
 void gpud_used_remove(struct gpud_burst *burst, uint32_t index);
 bool gpud_used_is(const struct gpud_used *used, CUstream stream, CUcontext context, uint32_t thread);
+/* proof.c: events recorded on the device (UINT32_MAX: any) in the context (NULL: any) prove nothing any more. */
+void gpud_points_forget(uint32_t device, CUcontext context);
+/* going.c: nobody who may still hold a handle in a copy of a set is asking about it once this returns. Of application threads only. */
+void gpud_wait_for_askers(void);
 /* 0→1 if it is 0. Returns the edge word as it is then; `woke` is set if this call made the edge. */
 uint64_t gpud_make_active(uint32_t device, bool *woke);
 bool gpud_make_idle(uint32_t device, uint64_t active, uint64_t now);

@@ -1,12 +1,10 @@
-/* proof.c: what SYNC entries prove, and handles that go away. */
-#include <sched.h>
+/* proof.c: what SYNC entries prove, and stream captures, during which nobody may ask. */
 #include <string.h>
 
 #include "presence.h"
 #include "real.h"
 
 #define EVENTS 256      /* application events whose stream is remembered; a collision forgets the older one */
-#define EVENT_DISABLE_TIMING 2
 
 /* The point of a stream that an application event stands for. */
 struct point {
@@ -102,8 +100,7 @@ static void prove_on(struct gpud_thread *thread, uint32_t device, struct evidenc
         ask |= worth == ASK;
         if (worth != PROVEN)
             continue;
-        if (used->event != NULL)
-            real.cuEventDestroy_v2(used->event);
+        gpud_used_end_event(used);
         if (thread->device == device)
             thread->stream = GPUD_NO_STREAM;    /* so that its next launch is noted again */
         gpud_used_remove(burst, i);
@@ -153,74 +150,14 @@ void gpud_proved(enum gpud_proof proof, void *handle, int per_thread, CUresult r
         prove_on(thread, device, &evidence);    /* the stream may be another device's than the current one */
 }
 
-/* Nobody who may still hold the handle in a copy of a set is asking about it once this returns. */
-static void wait_for_askers(void)
+void gpud_points_forget(uint32_t device, CUcontext context)
 {
-    while (gpud_load_total(&gpud_asking) != 0)
-        sched_yield();
-}
-
-/* Work goes on in a destroyed stream: from now on an event of ours stands for its end. False if none can be had. */
-static bool leave_event(struct gpud_used *used)
-{
-    CUevent event = NULL;
-
-    if (real.cuEventCreate == NULL || real.cuEventCreate(&event, EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-        return false;
-    if (real.cuEventRecord(event, used->stream) != CUDA_SUCCESS) {
-        real.cuEventDestroy_v2(event);
-        return false;
-    }
-    struct gpud_used changed = *used;
-    changed.event = event;
-    gpud_used_set(used, &changed);
-    return true;
-}
-
-void gpud_stream_gone(CUstream stream)
-{
-    bool found = false;
-
-    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
-        struct gpud_burst *burst = &gpud_bursts[device];
-        gpud_burst_begin(burst);
-        for (uint32_t i = burst->count; i-- > 0;) {
-            struct gpud_used *used = &burst->used[i];
-            if (used->event != NULL || used->stream != stream)
-                continue;
-            found = true;
-            if (gpud_load(&gpud_captures) == 0 && real.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY && leave_event(used))
-                continue;
-            gpud_used_remove(burst, i);
-        }
-        gpud_burst_end(burst);
-    }
-    if (found)
-        gpud_word_raise(0, 0);      /* a new stream may get the same value */
-    wait_for_askers();
-}
-
-/* Which context goes, and whether it really does, is not known here. What ran in it ends with it; where it stays, the device
- * counts as idle until the next launch. */
-void gpud_context_going(void)
-{
-    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
-        struct gpud_burst *burst = &gpud_bursts[device];
-        const uint64_t *word = gpud_edge_word(&gpud_presence()->device[device]);
-        gpud_burst_begin(burst);
-        gpud_used_clear(burst, false);
-        gpud_store_total(&burst->slipped, 0);
-        uint64_t active = gpud_load_acquire(word);
-        if (GPUD_EDGE_ACTIVE(active))
-            gpud_make_idle(device, active, gpud_now());
-        gpud_burst_end(burst);
-    }
-    gpud_window_contexts_gone();
     pthread_mutex_lock(&points_lock);
-    memset(points, 0, sizeof points);
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        if ((device == UINT32_MAX || points[i].device == device) && (context == NULL || points[i].context == context))
+            points[i].event = NULL;
+    }
     pthread_mutex_unlock(&points_lock);
-    gpud_word_raise(0, 0);
-    wait_for_askers();
 }
 
 void gpud_capture_began(CUstream stream)
@@ -228,7 +165,7 @@ void gpud_capture_began(CUstream stream)
     (void)stream;
     gpud_add_total(&gpud_captures, 1);
     gpud_word_raise(GPUD_WORD_CAPTURE, 0);
-    wait_for_askers();
+    gpud_wait_for_askers();
 }
 
 void gpud_capture_ended(CUstream stream)
@@ -253,6 +190,6 @@ void gpud_presence_forget(void)
         gpud_bursts[device] = (struct gpud_burst){ .lock = PTHREAD_MUTEX_INITIALIZER };
     memset(points, 0, sizeof points);
     points_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    gpud_asking = 0;
+    gpud_asking = gpud_ending = 0;
     gpud_captures = 0;
 }

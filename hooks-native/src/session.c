@@ -97,6 +97,9 @@ static void say_no_daemon(const struct gpud_session *session, int failure)
     if (failure == EMFILE || failure == ENFILE)
         gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_NO_FILES, "no descriptor is free to reach the daemon (%s): this program runs without "
                  "gpud until one is; raise `ulimit -n`", strerror(failure));
+    else if (failure == EPERM)
+        gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_NO_DAEMON, "another user listens at %s: this program runs without gpud; remove that "
+                 "directory, or set GPUD_RUNTIME_DIR to where your daemon runs", path);
     else if (failure == EAGAIN)
         gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_SILENT, "nobody reads the socket %s: this program runs without gpud until somebody "
                  "does; restart `gpud serve`", path);
@@ -105,9 +108,17 @@ static void say_no_daemon(const struct gpud_session *session, int failure)
                  "start `gpud serve`, or set GPUD_RUNTIME_DIR to where it runs", path, strerror(failure));
 }
 
-/* A connected socket, or a negative errno. Never blocks. */
-static int connect_to(const struct sockaddr_un *address)
+static bool is_daemon_of_ours(int fd)
 {
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && (peer.uid == geteuid() || peer.uid == 0);
+}
+
+/* A connected socket, or a negative errno (EPERM: somebody else listens there). Never blocks. */
+static int connect_to(const struct gpud_config *config)
+{
+    const struct sockaddr_un *address = &config->socket;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
@@ -115,6 +126,10 @@ static int connect_to(const struct sockaddr_un *address)
         int failure = errno;
         close(fd);
         return -failure;
+    }
+    if (config->own_daemon_only && !is_daemon_of_ours(fd)) {
+        close(fd);
+        return -EPERM;
     }
     return fd;
 }
@@ -147,7 +162,7 @@ void gpud_session_try(struct gpud_session *session, uint64_t now)
 {
     if (session->state != GPUD_SESSION_CLOSED || now < session->retry_ns)
         return;
-    int fd = connect_to(&session->config->socket);
+    int fd = connect_to(session->config);
     if (fd < 0 || !gpud_descriptor_keep(&session->socket, fd)) {
         say_no_daemon(session, fd < 0 ? -fd : EBADF);
         gpud_session_close(session, 0);

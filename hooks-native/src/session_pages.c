@@ -46,10 +46,8 @@ static int map_own(int presence_fd, int activity_fd)
         }
     }
     int failure = gpud_map_own(presence_fd, activity_fd);
-    if (failure == 0) {
-        gpud_slots_renew();
-        gpud_word_raise(0, 0);
-    }
+    gpud_slots_renew();
+    gpud_word_raise(0, 0);
     return failure;
 }
 
@@ -102,6 +100,8 @@ void gpud_session_welcome(struct gpud_session *session, const struct gpud_msg_we
             fds[1] = fds[2] = -1;
             session->generation = welcome->generation;
             memset(session->edges_sent, 0, sizeof session->edges_sent);
+        } else if (failure != -EBUSY) {
+            session->generation = 0;    /* the pages of before are not mapped any more either */
         }
     }
     if (failure == 0)

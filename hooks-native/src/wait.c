@@ -26,7 +26,7 @@ static void begin(struct gpud_thread *thread, struct gpud_hold *hold, uint64_t n
 }
 
 /* New pages, or the thread is on another device: what was noted before is out of date. The pause goes on. */
-static void move(const struct gpud_thread *thread, struct gpud_hold *hold)
+static void move(struct gpud_thread *thread, struct gpud_hold *hold)
 {
     if (hold->lead)
         gpud_store_release(&led[hold->device], 0);

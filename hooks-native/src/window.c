@@ -103,7 +103,8 @@ uint32_t gpud_window_poll(uint32_t device, uint32_t limit, bool ask)
     struct window *window = &windows[device];
 
     pthread_mutex_lock(&window->lock);
-    if (ask && window->count > 0 && window->count + window->reserved >= (limit < RING ? limit : RING)) {
+    uint32_t full = limit < RING ? limit : RING;
+    if (ask && window->count > 0 && window->count + window->reserved >= full && !gpud_load_total(&gpud_ending)) {
         CUstreamCaptureMode before = relaxed(CAPTURE_MODE_RELAXED);
         reap(window, gpud_now());
         relaxed(before);
@@ -155,7 +156,7 @@ static bool event_at(struct window *window, uint32_t index, CUcontext context)
 
     if (pending->event != NULL && pending->context == context)
         return true;
-    if (pending->event != NULL)
+    if (pending->event != NULL && !gpud_load_total(&gpud_ending))      /* else it may be going by itself */
         real.cuEventDestroy_v2(pending->event);
     pending->event = NULL;
     pending->context = context;
@@ -184,20 +185,36 @@ void gpud_window_launched(uint32_t device, CUstream stream, CUresult result)
     pthread_mutex_unlock(&window->lock);
 }
 
-/* Events of a context that goes away are forgotten, not destroyed: they go with it. */
-void gpud_window_contexts_gone(void)
+void gpud_window_settle(void)
 {
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
-        struct window *window = &windows[device];
-        pthread_mutex_lock(&window->lock);
-        for (uint32_t i = 0; i < RING; i++)
-            window->ring[i].event = NULL;
-        if (window->count > 0) {
-            window->count = 0;
-            publish(device);
-        }
-        pthread_mutex_unlock(&window->lock);
+        pthread_mutex_lock(&windows[device].lock);
+        pthread_mutex_unlock(&windows[device].lock);
     }
+}
+
+/* Events of a context that went away are forgotten, not destroyed: they went with it. What others have in flight stays. */
+void gpud_window_context_gone(uint32_t device, CUcontext context)
+{
+    struct window *window = &windows[device];
+    uint32_t kept = 0;
+
+    pthread_mutex_lock(&window->lock);
+    for (uint32_t i = 0; i < RING; i++) {
+        struct pending pending = window->ring[i];
+        if (context == NULL || pending.context == context) {
+            window->ring[i].event = NULL;
+        } else if (i < window->count) {
+            window->ring[i] = window->ring[kept];
+            window->ring[kept++] = pending;
+        }
+    }
+    if (kept != window->count) {
+        window->count = kept;
+        window->unfinished_ns = 0;
+        publish(device);
+    }
+    pthread_mutex_unlock(&window->lock);
 }
 
 void gpud_window_forget(void)

@@ -121,14 +121,22 @@ CU_AFTER(LIFECYCLE, 4000, cuCtxPushCurrent_v2, (CUcontext context), (context), g
 CU_AFTER(LIFECYCLE, 2000, cuCtxPopCurrent, (CUcontext *context), (context), gpud_context_changed(0))
 CU_AFTER(LIFECYCLE, 4000, cuCtxPopCurrent_v2, (CUcontext *context), (context), gpud_context_changed(0))
 CU_AFTER(LIFECYCLE, 2000, cuCtxAttach, (CUcontext *context, unsigned int flags), (context, flags), gpud_context_changed(0))
-CU_AROUND(LIFECYCLE, 2000, cuCtxDetach, (CUcontext context), (context), gpud_context_going(), gpud_context_changed(1))
-CU_AROUND(LIFECYCLE, 2000, cuCtxDestroy, (CUcontext context), (context), gpud_context_going(), gpud_context_changed(1))
-CU_AROUND(LIFECYCLE, 4000, cuCtxDestroy_v2, (CUcontext context), (context), gpud_context_going(), gpud_context_changed(1))
-CU_AROUND(LIFECYCLE, 7000, cuDevicePrimaryCtxRelease, (CUdevice device), (device), gpud_context_going(), gpud_context_changed(1))
-CU_AROUND(LIFECYCLE, 11000, cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), gpud_context_going(), gpud_context_changed(1))
-CU_AROUND(LIFECYCLE, 7000, cuDevicePrimaryCtxReset, (CUdevice device), (device), gpud_context_going(), gpud_context_changed(1))
-CU_AROUND(LIFECYCLE, 11000, cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), gpud_context_going(), gpud_context_changed(1))
-CU_AROUND(LIFECYCLE, 12040, cuGreenCtxDestroy, (CUgreenCtx context), (context), gpud_context_going(), gpud_context_changed(1))
+CU_AROUND(LIFECYCLE, 2000, cuCtxDetach, (CUcontext context), (context), gpud_context_going(),
+    gpud_context_gone(context, result))
+CU_AROUND(LIFECYCLE, 2000, cuCtxDestroy, (CUcontext context), (context), gpud_context_going(),
+    gpud_context_gone(context, result))
+CU_AROUND(LIFECYCLE, 4000, cuCtxDestroy_v2, (CUcontext context), (context), gpud_context_going(),
+    gpud_context_gone(context, result))
+CU_AROUND(LIFECYCLE, 7000, cuDevicePrimaryCtxRelease, (CUdevice device), (device), gpud_context_going(),
+    gpud_primary_gone(device, 0, result))
+CU_AROUND(LIFECYCLE, 11000, cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), gpud_context_going(),
+    gpud_primary_gone(device, 0, result))
+CU_AROUND(LIFECYCLE, 7000, cuDevicePrimaryCtxReset, (CUdevice device), (device), gpud_context_going(),
+    gpud_primary_gone(device, 1, result))
+CU_AROUND(LIFECYCLE, 11000, cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), gpud_context_going(),
+    gpud_primary_gone(device, 1, result))
+CU_AROUND(LIFECYCLE, 12040, cuGreenCtxDestroy, (CUgreenCtx context), (context), gpud_context_going(),
+    gpud_context_gone(NULL, result))
 CU_BEFORE(LIFECYCLE, 2000, cuStreamDestroy, (CUstream stream), (stream), gpud_stream_gone(stream))
 CU_BEFORE(LIFECYCLE, 4000, cuStreamDestroy_v2, (CUstream stream), (stream), gpud_stream_gone(stream))
 CU_BEFORE(LIFECYCLE, 2000, cuEventDestroy, (CUevent event), (event), gpud_event_gone(event))
@@ -177,6 +185,7 @@ CU_NEED(2000, cuDeviceGetCount, (int *count))
 CU_NEED(9020, cuDeviceGetUuid, (CUuuid *uuid, CUdevice device))
 CU_NEED(11040, cuDeviceGetUuid_v2, (CUuuid *uuid, CUdevice device))
 CU_NEED(3020, cuDeviceTotalMem_v2, (size_t *bytes, CUdevice device))
+CU_NEED(7000, cuDevicePrimaryCtxGetState, (CUdevice device, unsigned int *flags, int *alive))
 CU_NEED(4000, cuCtxGetCurrent, (CUcontext *context))
 CU_NEED(2000, cuCtxGetDevice, (CUdevice *device))
 CU_NEED(9020, cuStreamGetCtx, (CUstream stream, CUcontext *context))

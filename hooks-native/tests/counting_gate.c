@@ -54,6 +54,18 @@ void gpud_context_going(void)
     COUNT(context_going);
 }
 
+void gpud_context_gone(CUcontext context, CUresult result)
+{
+    (void)context, (void)result;
+    COUNT(context_gone);
+}
+
+void gpud_primary_gone(CUdevice device, int reset, CUresult result)
+{
+    (void)device, (void)reset, (void)result;
+    COUNT(primary_gone);
+}
+
 void gpud_stream_gone(CUstream stream)
 {
     (void)stream;

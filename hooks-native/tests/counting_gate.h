@@ -10,7 +10,7 @@
 struct counting {
     uint64_t started, initialised, entered, left, failed;
     uint64_t proved_context, proved_stream, proved_event, recorded;
-    uint64_t context_changed, context_going, stream_gone, event_gone;
+    uint64_t context_changed, context_going, context_gone, primary_gone, stream_gone, event_gone;
     uint64_t capture_began, capture_ended;
     uint64_t allocated, allocated_bytes, freed;
     CUstream stream;        /* of the last launch, as given */

@@ -81,8 +81,10 @@ static void contexts(CUstream stream)
     GROWS(context_changed, 1, 0, ENTRY(cuCtxPopCurrent_v2, CUcontext *)(NULL));
     GROWS(context_changed, 1, 0, ENTRY(cuCtxSetCurrent, CUcontext)(context));
     GROWS(context_going, 1, 0, ENTRY(cuCtxDestroy_v2, CUcontext)(context));
-    GROWS(context_changed, 1, 0, ENTRY(cuDevicePrimaryCtxReset_v2, CUdevice)(0));
+    CHECK(ways.hook->context_gone == 1, "told once it is destroyed");
+    GROWS(primary_gone, 1, 0, ENTRY(cuDevicePrimaryCtxReset_v2, CUdevice)(0));
     GROWS(context_going, 1, 0, ENTRY(cuDevicePrimaryCtxRelease_v2, CUdevice)(0));
+    CHECK(ways.hook->primary_gone == 2, "told once it is released");
     GROWS(stream_gone, 1, 0, ENTRY(cuStreamDestroy_v2, CUstream)(stream));
 }
 

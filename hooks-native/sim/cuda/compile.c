@@ -1,10 +1,12 @@
 /* compile.c: PTX to a shared object by the package's compiler (python -m gpud.ptx), filed by the hash of text and compiler. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "image.h"
@@ -29,8 +31,7 @@ static bool wanted(const char *variable) {
     return false;
 }
 
-/* A file without a name that holds the text, or -1. */
-static int text_file(const char *text, size_t size) {
+static int write_text(const char *text, size_t size) {
     int fd = memfd_create("ptx", MFD_CLOEXEC);
     for (size_t done = 0; fd >= 0 && done < size;) {
         ssize_t wrote = pwrite(fd, text + done, size - done, (off_t)done);
@@ -42,6 +43,20 @@ static int text_file(const char *text, size_t size) {
         }
         done += (size_t)wrote;
     }
+    return fd;
+}
+
+/* A file without a name that holds the text, or -1. A limit on file sizes is an error here, not the signal that ends programs. */
+static int text_file(const char *text, size_t size) {
+    sigset_t too_large, before;
+    sigemptyset(&too_large);
+    sigaddset(&too_large, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &too_large, &before);
+    int fd = write_text(text, size), failure = errno;
+    if (fd < 0 && failure == EFBIG && !sigismember(&before, SIGXFSZ))
+        sigtimedwait(&too_large, NULL, &(struct timespec){0});
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = failure;
     return fd;
 }
 
@@ -125,7 +140,8 @@ CUresult compile_ptx(const char *text, size_t size, char **path, char *message, 
     CUresult result = CUDA_ERROR_OPERATING_SYSTEM;
     int in = text_file(text, size);
     if (in < 0) {
-        snprintf(message, room, "cannot keep the PTX in memory: %s", strerror(errno));
+        snprintf(message, room, "cannot keep the PTX in memory: %s%s", strerror(errno),
+                 errno == EFBIG ? "; raise the limit on file sizes (ulimit -f)" : "");
     } else {
         result = run_compiler(where, in, out, message, room);
         close(in);

@@ -35,7 +35,7 @@ int check_summary(const char *what)
 struct gpud_real real;
 int gpud_live = 1;
 __thread int gpud_inside;
-uint32_t fake_violations, fake_queries;
+uint32_t fake_violations, fake_queries, fake_primary_owners;
 
 #define RUNS 65536
 #define SPINS (UINT64_C(1) << 63)   /* in a time: launched then, ends when released */
@@ -166,6 +166,14 @@ static CUresult exchange(CUstreamCaptureMode *mode)
     return CUDA_SUCCESS;
 }
 
+static CUresult primary_state(CUdevice device, unsigned int *flags, int *active)
+{
+    (void)device;
+    *flags = 0;
+    *active = fake_primary_owners > 0;
+    return CUDA_SUCCESS;
+}
+
 static CUresult device_count(int *count)
 {
     *count = 2;
@@ -205,6 +213,7 @@ __attribute__((constructor)) static void fill(void)
     real.cuEventDestroy_v2 = event_destroy;
     real.cuStreamIsCapturing = is_capturing;
     real.cuThreadExchangeStreamCaptureMode = exchange;
+    real.cuDevicePrimaryCtxGetState = primary_state;
     real.cuDeviceGetCount = device_count;
     real.cuDeviceGet = device_get;
     real.cuDeviceGetUuid_v2 = device_uuid;

@@ -37,6 +37,7 @@ void fake_forget_runs(void);
 /* Wrong uses seen: a destroyed handle, a query of a capturing stream. */
 extern uint32_t fake_violations;
 extern uint32_t fake_queries;
+extern uint32_t fake_primary_owners;        /* what cuDevicePrimaryCtxGetState goes by */
 
 /* The control page, written by the test. Becomes what the hook reads at once. */
 struct gpud_control_page *local_control(void);

@@ -213,6 +213,57 @@ static void *begin_capture(void *stream)
     return NULL;
 }
 
+/* done: 2 if the event is destroyed after the answer, else 1. */
+static CUresult noted_destroy(CUevent event)
+{
+    (void)event;
+    gpud_store_total(&done, gpud_load_total(&answer) ? 2 : 1);
+    return CUDA_SUCCESS;
+}
+
+static void *answer_later(void *unused)
+{
+    struct timespec nap = { .tv_nsec = 20000000 };
+    nanosleep(&nap, NULL);      /* time enough to do it wrongly */
+    gpud_store_total(&answer, 1);
+    return unused;
+}
+
+static CUresult slow_event_query(CUevent event)
+{
+    (void)event;
+    return slow_query(NULL);
+}
+
+/* The event that stands for a destroyed stream is not destroyed while the driver is asked about it. */
+static void asked_about_an_event(void)
+{
+    CUresult (*query)(CUevent) = real.cuEventQuery;
+    CUresult (*destroy)(CUevent) = real.cuEventDestroy_v2;
+    CUstream stream = fake_stream();
+    pthread_t asker;
+
+    fake_launch(stream, 0, FAKE_SPINS);
+    fake_stream_destroy(stream);
+    real.cuEventQuery = slow_event_query;
+    real.cuEventDestroy_v2 = noted_destroy;
+    gpud_store_total(&in_query, 0);
+    gpud_store_total(&answer, 0);
+    gpud_store_total(&done, 0);
+    pthread_create(&asker, NULL, ask_once, NULL);
+    EVENTUALLY(gpud_load_total(&in_query), "the driver is being asked");
+    pthread_t answerer;
+    pthread_create(&answerer, NULL, answer_later, NULL);
+    fake_release();
+    fake_synchronise_context();
+    CHECK(gpud_load_total(&done) == 2, "destroyed %s the answer", gpud_load_total(&done) ? "before" : "without");
+    pthread_join(asker, NULL);
+    pthread_join(answerer, NULL);
+    real.cuEventQuery = query;
+    real.cuEventDestroy_v2 = destroy;
+    CHECK(!is_active(0), "the context synchronise proved it");
+}
+
 static void *destroy_another(void *unused)
 {
     gpud_stream_gone(fake_stream());
@@ -334,6 +385,7 @@ int main(void)
     streams_that_go();
     captures();
     askers_are_waited_for();
+    asked_about_an_event();
     too_many_streams();
     races();
     CHECK(fake_violations == 0, "the driver was used wrongly");

@@ -108,6 +108,29 @@ static void two_devices(void)
     CHECK(left_of(0) - before[0] == 5 && left_of(1) - before[1] == 10, "an unmanaged device counts nowhere");
 }
 
+/* New pages come between a launch's mark and its look: the mark was made in the old page, and is taken back in the new one. */
+static void marked_while_pages_change(void)
+{
+    CUstream stream = fake_stream();
+    struct gpud_slot *slot;
+
+    fake_context(0);
+    fake_launch(stream, 0, 0);
+    gpud_word_raise(0, 0);
+    CHECK(!gpud_enter_fast(stream, 0, &slot), "something is to be looked at");
+    gpud_slots_outdate();
+    gpud_store(&slot->entered, 0);
+    gpud_store(&slot->left, 0);
+    CHECK(!gpud_nested(), "this thread was in no entry");
+    gpud_unmark();
+    CHECK(gpud_load(&slot->entered) == 0 && gpud_load(&slot->left) == 0, "%llu entered", (unsigned long long)slot->entered);
+    gpud_slots_renew();
+    struct gpud_marks before = gpud_marks(0);
+    fake_launch(stream, 0, 0);
+    struct gpud_marks after = gpud_marks(0);
+    CHECK(after.left == before.left + 1 && after.entered == after.left, "its next launch is counted");
+}
+
 int main(void)
 {
     local_attach(2);
@@ -115,5 +138,6 @@ int main(void)
     many_threads();
     dead_owners();
     two_devices();
+    marked_while_pages_change();
     return check_summary("slots");
 }

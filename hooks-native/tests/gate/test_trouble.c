@@ -7,6 +7,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "cases.h"
 #include "session.h"
 
@@ -220,7 +222,37 @@ static void settings(void)
           config.socket.sun_path);
 }
 
+/* Where anybody could have made the directory, a daemon of another user is not believed. Needs root, to be two users. */
+static void listened_to_by_another(void)
+{
+    struct gpud_config config = { .own_daemon_only = true, .usable = true, .socket = { .sun_family = AF_UNIX } };
+    struct gpud_session session;
+
+    if (geteuid() != 0)
+        return;
+    player_listen(&player);
+    pid_t listener = fork();
+    if (listener == 0) {    /* the credentials of a socket are of who listens last */
+        if (setresuid(65534, 65534, 65534) != 0 || listen(player.listener, 4) != 0)
+            _exit(1);
+        _exit(0);
+    }
+    int status = -1;
+    waitpid(listener, &status, 0);
+    CHECK(status == 0, "somebody else listens");
+    snprintf(config.socket.sun_path, sizeof config.socket.sun_path, "%.90s/hook.sock", getenv("GPUD_RUNTIME_DIR"));
+    gpud_start();
+    gpud_session_start(&session, &config);
+    gpud_session_try(&session, gpud_now());
+    CHECK(session.state == GPUD_SESSION_CLOSED && says("another user listens"), "not believed: %s", said);
+    CHECK(listen(player.listener, 4) == 0, "root listens");
+    session.retry_ns = 0;
+    gpud_session_try(&session, gpud_now());
+    CHECK(session.state == GPUD_SESSION_HELLO, "believed");
+}
+
 static const struct session_case cases[] = {
+    { "listened to by another", listened_to_by_another },
     { "no daemon", no_daemon },
     { "silent", silent },
     { "nobody reads", nobody_reads },

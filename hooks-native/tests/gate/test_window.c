@@ -111,6 +111,7 @@ static void own_work_needs_the_held_thread(void)
 static void captures_and_contexts(void)
 {
     CUstream captured = fake_stream(), plain = fake_stream();
+    CUcontext other_context = fake_context(1), own_context = fake_context(0);
 
     limit(1);
     fake_launch(plain, 0, FAKE_SPINS);
@@ -119,10 +120,30 @@ static void captures_and_contexts(void)
         fake_launch(captured, 0, 0);        /* not held, or the test would never end */
     fake_end_capture(captured);
     CHECK(gpud_load(&gpud_presence()->device[0].inflight) == 1, "captured launches are not in flight");
+    fake_primary_owners = 1;
     gpud_context_going();
+    gpud_primary_gone(0, 0, CUDA_SUCCESS);
+    CHECK(gpud_load(&gpud_presence()->device[0].inflight) == 1 && is_active(0), "released by one owner of two: it runs on");
+    gpud_context_going();
+    gpud_context_gone(other_context, CUDA_SUCCESS);
+    CHECK(gpud_load(&gpud_presence()->device[0].inflight) == 1 && is_active(0), "another context is destroyed: it runs on");
+    gpud_context_going();
+    gpud_context_gone(own_context, CUDA_ERROR_INVALID_CONTEXT);
+    CHECK(gpud_load(&gpud_presence()->device[0].inflight) == 1 && is_active(0), "not destroyed after all: it runs on");
+    fake_primary_owners = 0;
+    gpud_context_going();
+    gpud_primary_gone(0, 0, CUDA_SUCCESS);
     CHECK(gpud_load(&gpud_presence()->device[0].inflight) == 0 && !is_active(0), "what ran in a context ends with it");
+    fake_launch(plain, 0, FAKE_SPINS);
+    gpud_context_going();
+    gpud_context_gone(own_context, CUDA_SUCCESS);
+    CHECK(gpud_load(&gpud_presence()->device[0].inflight) == 0 && !is_active(0), "so does what ran in one that is destroyed");
     fake_release();
-    gpud_context_changed(1);
+    fake_launch(plain, 0, 0);
+    gpud_context_going();
+    CHECK(gpud_window_poll(0, 1, true) == 1 && !gpud_presence_ask(0), "nobody asks about what may just be going");
+    gpud_context_gone(other_context, CUDA_SUCCESS);
+    CHECK(gpud_window_poll(0, 1, true) == 0 && gpud_presence_ask(0), "asked again after it");
     fake_launch(plain, 0, 0);
     fake_launch(plain, 0, 0);
     fake_synchronise(plain, 0);

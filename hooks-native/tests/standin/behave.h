@@ -136,6 +136,7 @@ static inline CUresult standin_launch_kernel(CUfunction f, unsigned int gx, unsi
 #define do_cuDeviceGetUuid standin_uuid
 #define do_cuDeviceGetUuid_v2 standin_uuid
 #define do_cuDeviceTotalMem_v2(bytes, device) ((void)(device), *(bytes) = (size_t)16 << 30, CUDA_SUCCESS)
+#define do_cuDevicePrimaryCtxGetState(device, flags, alive) ((void)(device), *(flags) = 0, *(alive) = 1, CUDA_SUCCESS)
 #define do_cuCtxGetCurrent(context) (*(context) = standin_current(), CUDA_SUCCESS)
 #define do_cuCtxGetDevice standin_device
 #define do_cuStreamGetCtx(stream, context) ((void)(stream), *(context) = standin_current(), CUDA_SUCCESS)
