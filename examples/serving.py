@@ -34,6 +34,7 @@ def serve_layer(values: Any, weights: Any, rounds: int) -> None:
         values[i] = x
 
 
+# The same by another name, for requests of another length: a simulated device knows a kernel's length by its name.
 @cuda.jit
 def short_layer(values: Any, weights: Any, rounds: int) -> None:
     i = cuda.grid(1)

@@ -1,6 +1,6 @@
 """Flags and environment → one frozen Config: paths, sockets, the parameters of `gpud serve`.
 
-Standard library only, and cheap: `gpud run` imports this. (So a NamedTuple and not attrs.)
+Standard library only. (`gpud run` has light copies of two of these checks; a test compares them.)
 """
 
 import os
@@ -213,7 +213,7 @@ def _sim(environ: Mapping[str, str], profile: str | None, directory: Path) -> Si
         profile=profile,
         devices=int(devices),
         time_scale=scale,
-        log=environ.get("GPUD_SIM_LOG") or None,
+        log=os.path.abspath(environ["GPUD_SIM_LOG"]) if environ.get("GPUD_SIM_LOG") else None,
     )
 
 

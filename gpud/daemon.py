@@ -28,6 +28,7 @@ from gpud.engine.state_file import StateFile
 from gpud.hooks import identity
 from gpud.hooks.pages import open_pages
 from gpud.hooks.sessions import listen, open_sessions
+from gpud.logs import open_log
 from gpud.model.errors import GpudError, SetupError
 from gpud.model.events import Event
 from gpud.model.views import DeviceView
@@ -44,23 +45,21 @@ def serve(config: Config) -> int:
     Raises SetupError: another daemon serves this directory (named with its pid), the directory or the limits of this
     machine do not do, the simulated driver does not start.
     """
-    logging.basicConfig(
-        stream=sys.stderr, level=config.log_level.upper(), format="%(asctime)s gpud %(levelname)s %(message)s"
-    )
-    for name in unknown_variables(os.environ):
-        log.warning("%s is set, but nothing in gpud reads it; is it misspelt?", name)
-    make_runtime_dir(config.runtime_dir)
-    with hold_lock(config):
-        _raise_limits()
-        if config.sim is not None:
-            os.environ |= sim_environment(config.sim)
-        try:
-            trio.run(run, config)
-        except BaseExceptionGroup as group:
-            ours, others = group.split(GpudError)
-            if others is not None or ours is None:
-                raise
-            raise _first(ours) from None
+    with open_log(config.log_level):
+        for name in unknown_variables(os.environ):
+            log.warning("%s is set, but nothing in gpud reads it; is it misspelt?", name)
+        make_runtime_dir(config.runtime_dir)
+        with hold_lock(config):
+            _raise_limits()
+            if config.sim is not None:
+                os.environ |= sim_environment(config.sim)
+            try:
+                trio.run(run, config)
+            except BaseExceptionGroup as group:
+                ours, others = group.split(GpudError)
+                if others is not None or ours is None:
+                    raise
+                raise _first(ours) from None
     return 0
 
 
@@ -250,7 +249,8 @@ def _nvml_library(config: Config) -> Path | None:
     known = sorted(path.stem for path in (library.parent / "profiles").glob("*.toml"))
     if "/" not in config.sim.profile and config.sim.profile not in known:
         raise SetupError(
-            f"there is no profile {config.sim.profile!r}; there are {', '.join(known)}, or give the path of a .toml file"
+            f"there is no profile {config.sim.profile!r}; "
+            f"there are {', '.join(known)}, or give the path of a .toml file"
         )
     return library
 

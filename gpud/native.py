@@ -1,6 +1,6 @@
 """Where the native parts are: the hook library, the simulator's libraries and its device process.
 
-Standard library only: `gpud run` imports this.
+Standard library only.
 """
 
 import os

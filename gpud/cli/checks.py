@@ -140,13 +140,19 @@ def hook() -> Findings:
     except GpudError as error:
         yield Finding(check="hook", result=FAIL, text=str(error), remedy=getattr(error, "remedy", ""))
         return
-    probe = subprocess.run(
-        [sys.executable, "-c", HOOK_PROBE, path],
-        env=os.environ | {"GPUD_DISABLE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
+    try:
+        probe = subprocess.run(
+            [sys.executable, "-c", HOOK_PROBE, path],
+            env=os.environ | {"GPUD_DISABLE": "1"},
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+    except subprocess.TimeoutExpired:
+        yield Finding(
+            check="hook", result=FAIL, text=f"{path} is not loaded within 30 s", remedy="is its file system reachable?"
+        )
+        return
     if probe.returncode:
         said = (probe.stderr.strip().splitlines() or [f"exit code {probe.returncode}"])[-1]
         yield Finding(

@@ -21,6 +21,15 @@ class Failure(GpudError):
         self.exit_code = code
 
 
+def of_system(error: OSError) -> Failure:
+    """What the system refused, when nobody on the way knew more about it."""
+    where = f": {error.filename}" if error.filename else ""
+    return Failure(
+        f"the system refused: {(error.strerror or str(error)).lower()}{where}",
+        "look at ulimit -n (open files) and -u (processes), and at free memory and disk",
+    )
+
+
 def error_text(error: GpudError, verb: str) -> str:
     """The lines for stderr, the remedy indented below."""
     head = f"gpud {verb}: {error}"

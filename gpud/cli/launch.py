@@ -124,7 +124,7 @@ def _text(body: bytes, path: str) -> tuple[int, str]:
 
 def _variables(text: str, path: str) -> dict[str, str]:
     variables = {}
-    for line in text.splitlines():
+    for line in filter(None, text.split("\n")):
         name, equals, value = line.partition("=")
         if not equals or not name:
             raise _not_understood(path)
@@ -149,7 +149,8 @@ def _refusal(code: int, sentence: str) -> Failure:
 def _gone(path: str) -> Failure:
     return Failure(
         f"the daemon at {path} closed the connection",
-        "see whether it still runs: gpud status, and what its log or the kernel's (dmesg) says; start it anew: gpud serve",
+        "see whether it still runs: gpud status, and what its log or the kernel's (dmesg) says; "
+        "start it anew: gpud serve",
         code=EXIT_FAILED,
     )
 

@@ -1,6 +1,7 @@
 """`gpud ps`: jobs and their state."""
 
 import click
+from rich.markup import escape
 
 from gpud.cli.screen import ago, client, console, print_json, size, table
 
@@ -20,14 +21,14 @@ def command(as_json: bool) -> None:
     for job in jobs:
         shown.add_row(
             str(job.id),
-            job.name,
-            job.user,
+            escape(job.name),
+            escape(job.user),
             job.job_class,
             job.state,
             ",".join(map(str, job.devices)) or "–",
             size(job.used_bytes),
             ago(job.age_ns),
             ",".join(map(str, job.pids)) or "–",
-            job.why.text if job.why else "",
+            escape(job.why.text) if job.why else "",
         )
     console().print(shown if jobs else "no jobs; start one with: gpud run PROGRAM")

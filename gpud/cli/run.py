@@ -3,7 +3,7 @@
 import os
 import sys
 
-from gpud.cli.failure import EXIT_USAGE, Failure, error_text
+from gpud.cli.failure import EXIT_USAGE, Failure, error_text, of_system
 from gpud.cli.hooklib import check_hook
 from gpud.cli.launch import ask_for_job, describe, drain, merge
 from gpud.cli.places import native_dir, runtime_dir
@@ -14,16 +14,17 @@ from gpud.cli.variables import check_variables
 from gpud.model.errors import GpudError
 
 DEFAULT_TIMEOUT_S = 10.0
-UNITS_S = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 
 def run(arguments: list[str]) -> int:
     """Runs a job to its end; the result is the exit code that `gpud run` ends with."""
     try:
         return _run(arguments)
-    except GpudError as error:
-        print(error_text(error, "run"), file=sys.stderr)
-        return error.exit_code
+    except (GpudError, OSError) as error:
+        failure = of_system(error) if isinstance(error, OSError) else error
+        print(error_text(failure, "run"), file=sys.stderr)
+        return failure.exit_code
     except KeyboardInterrupt:
         return 130
 
@@ -45,7 +46,9 @@ def _run(arguments: list[str]) -> int:
     program = find_program(command[0], environment)
     reason = why_unmanaged(program, hook_elf, environment)
     if reason and not options.has("--unmanaged"):
-        raise Failure(reason, f"use a build of it that is dynamic, for this machine and without special rights, or {GO_ON}")
+        raise Failure(
+            reason, f"use a dynamic build for this machine, without special rights, or {GO_ON}"
+        )
     timeout_s = duration_s(options.get("--timeout")) if options.has("--timeout") else DEFAULT_TIMEOUT_S
     name = options.get("--name") or os.path.basename(command[0])
     wanted = {"class": options.get("--class"), "name": name, "gpu": options.get("--gpu")}
@@ -79,15 +82,17 @@ def parse(arguments: list[str]) -> tuple[Asked, list[str]]:
 
 
 def duration_s(text: str) -> float:
-    """Seconds of a duration such as 500ms, 10s, 2m or 1h; raises `Failure` with code 2."""
-    number = text.rstrip("hms")
+    """Seconds of a duration such as 500ms, 10s, 2min or 1h; raises `Failure` with code 2."""
+    number = text.rstrip("hminsu")
     unit = text[len(number) :]
     try:
         seconds = float(number) * UNITS_S[unit]
     except (ValueError, KeyError):
         seconds = -1.0
     if not 0 < seconds < float("inf"):
-        raise Failure(f"not a duration: {text!r}", "a number above 0 with ms, s, m or h, such as 10s", code=EXIT_USAGE)
+        raise Failure(
+            f"not a duration: {text!r}", "a number above 0 with ms, s, min or h, such as 10s", code=EXIT_USAGE
+        )
     return seconds
 
 

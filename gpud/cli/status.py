@@ -23,7 +23,8 @@ def command(as_json: bool) -> None:
         "classes": " > ".join(status.classes),
         "device": f"simulated, profile {status.simulated}" if status.simulated else "real",
         "driver": status.driver,
-        "jobs": f"{status.jobs}; processes attached: {status.clients}, {status.adopted} of them to an earlier daemon",
+        "jobs": f"{status.jobs}; processes attached: {status.clients}; "
+        f"taken over from an earlier daemon: {status.adopted}",
     }
     for name, value in rows.items():
         out.print(f"[bold]{name:<8}[/bold] {escape(value)}")
@@ -42,7 +43,7 @@ def command(as_json: bool) -> None:
         for device in status.devices:
             shown.add_row(
                 "–" if device.slot is None else str(device.slot),
-                device.name or "–",
+                escape(device.name) or "–",
                 device.uuid,
                 size(device.total_bytes),
                 size(device.used_bytes),

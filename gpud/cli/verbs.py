@@ -5,7 +5,7 @@ from importlib import import_module
 
 import click
 
-from gpud.cli.failure import EXIT_FAILED, error_text
+from gpud.cli.failure import EXIT_FAILED, error_text, of_system
 from gpud.cli.run_options import EPILOG, OPTIONS, SUMMARY
 from gpud.model.errors import GpudError
 
@@ -102,4 +102,8 @@ def dispatch(arguments: list[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return EXIT_FAILED
+    except OSError as error:
+        failure = of_system(error)
+        print(error_text(failure, verb), file=sys.stderr)
+        return failure.exit_code
     return result if isinstance(result, int) else 0

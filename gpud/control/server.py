@@ -59,10 +59,12 @@ class Control:
                     return
                 while (body := await self._frame(stream)) is not None:
                     reply = await self._reply(body)
-                    with trio.fail_after(self._frame_s):
-                        await stream.send_all(_encode(reply))
-                    if isinstance(reply.answer, wire.StopAnswer):
-                        self._stop()
+                    try:
+                        with trio.fail_after(self._frame_s):
+                            await stream.send_all(_encode(reply))
+                    finally:  # the gates are open: it must end, whether or not somebody still waits for the answer
+                        if isinstance(reply.answer, wire.StopAnswer):
+                            self._stop()
                     if isinstance(reply.answer, wire.ErrorAnswer) and reply.answer.code in ("version", "protocol"):
                         return
         except (trio.BrokenResourceError, trio.TooSlowError, trio.ClosedResourceError):
@@ -132,7 +134,7 @@ async def open_control(
     listener: socket.socket, answer: Answerer, stop: Callable[[], None], *, frame_s: float = FRAME_S
 ) -> AsyncIterator[Control]:
     """Serves a listening socket, which stays the caller's, until left. `stop` is called after a StopAnswer has been
-    sent."""
+    sent, or could not be."""
     async with trio.open_nursery() as nursery:
         control = Control(answer, stop, frame_s)
         nursery.start_soon(control.accept, listener, nursery)

@@ -39,12 +39,14 @@ class DriverError(Exception):
 
 
 class Driver:
-    """Made by `open_driver`. One question at a time; while one hangs, the others are told so at once."""
+    """Made by `open_driver`. One question at a time: who comes meanwhile gets the same answer; while one hangs, the
+    others are told so at once."""
 
     def __init__(self, ask: Callable[[], list[Usage]], deadline_s: float) -> None:
         self._ask = ask
         self._deadline_s = deadline_s
         self._limiter = trio.CapacityLimiter(1)
+        self._asking = trio.Lock()
         self._asked_at: float | None = None
         self._last: dict[bytes, Usage] = {}
         self._last_at = -FRESH_S
@@ -59,17 +61,18 @@ class Driver:
     async def usage(self) -> dict[bytes, Usage]:
         """By UUID; the last answer when it is fresh; empty while the driver does not answer. Never longer than the
         deadline."""
-        if self._asked_at is not None:
-            return {}  # it hangs: do not pile up threads
-        if time.monotonic() - self._last_at < FRESH_S:
+        async with self._asking:
+            if self._asked_at is not None:
+                return {}  # it hangs: do not pile up threads
+            if time.monotonic() - self._last_at < FRESH_S:
+                return self._last
+            self._asked_at = time.monotonic()
+            with trio.move_on_after(self._deadline_s) as scope:
+                await trio.to_thread.run_sync(self._answered, abandon_on_cancel=True, limiter=self._limiter)
+            if scope.cancelled_caught:
+                log.warning("%s", self.trouble())
+                return {}
             return self._last
-        self._asked_at = time.monotonic()
-        with trio.move_on_after(self._deadline_s) as scope:
-            await trio.to_thread.run_sync(self._answered, abandon_on_cancel=True, limiter=self._limiter)
-        if scope.cancelled_caught:
-            log.warning("%s", self.trouble())
-            return {}
-        return self._last
 
     def _answered(self) -> None:
         """In the thread, to its end even when nobody waits any more."""

@@ -62,7 +62,10 @@ def update_client(state: State, client: Client, ranked: Ranked) -> list[Effect]:
         table[other.id] = entry or PeerEntry(present=next(free), client=other.id, generation=other.generation)
     changed = table != client.peers
     client.peers = table
-    client.beyond = _beyond(client, (other for other in wanted if other.id not in table))
+    beyond = _beyond(client, (other for other in wanted if other.id not in table))
+    if beyond and beyond != client.beyond:
+        state.look_due_ns = 0  # one of them may be active already, and tells of its next edge only: look at once
+    client.beyond = beyond
     effects = publish_client(state, client)
     if changed and client.session is not None:
         client.serial += 1

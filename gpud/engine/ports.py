@@ -61,28 +61,3 @@ class StatePort(Protocol):
 
     def write(self, content: bytes) -> None:
         """Replaces it at once as a whole. Raises OSError."""
-
-
-class DriverPort(Protocol):
-    """What the driver says. None of it may wait for long."""
-
-    async def usage(self) -> dict[bytes, "DeviceUsage"]:
-        """By UUID; empty while the driver does not answer."""
-
-    def trouble(self) -> str:
-        """`ok`, or one sentence."""
-
-
-class DeviceUsage(Protocol):
-    """One device at one moment, by the driver's account."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def used_bytes(self) -> int: ...
-    @property
-    def total_bytes(self) -> int: ...
-    @property
-    def utilisation(self) -> float | None: ...
-    @property
-    def pids(self) -> tuple[int, ...]: ...

@@ -6,7 +6,7 @@ from attrs import frozen
 
 from gpud.model.errors import Refused
 from gpud.model.knobs import Knobs
-from gpud.model.units import FOREVER_NS, format_duration
+from gpud.model.units import format_duration
 
 
 @frozen(kw_only=True)
@@ -48,5 +48,5 @@ class PreemptMix:
         return {
             "resume-after": format_duration(self.resume_after_ns),
             "max-inflight": str(self.max_inflight or "unlimited"),
-            "max-pause": "unlimited" if self.max_pause_ns >= FOREVER_NS else format_duration(self.max_pause_ns),
+            "max-pause": format_duration(self.max_pause_ns),
         }

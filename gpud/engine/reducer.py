@@ -38,7 +38,7 @@ def react(state: State, event: ev.Event, now: int) -> list[Effect]:
         case ev.AttachAsked():
             return _attach(state, event, now)
         case ev.Mapped():
-            return _mapped(state, event)
+            return _mapped(state, event, now)
         case ev.DevicesReported():
             return _devices(state, event, now)
         case ev.PeersMapped():
@@ -109,7 +109,7 @@ def _attach(state: State, event: ev.AttachAsked, now: int) -> list[Effect]:
         if all(other.session is not None for other in state.clients.values()):
             state.adopt_until_ns = None
     else:
-        if again and (event.generation == 0 or any(c.generation == event.generation for c in state.clients.values())):
+        if again and not _may_keep(state, event.generation):
             text = f"client {event.client} of this daemon is another process; start anew without the old pages"
             return [do.Refuse(session=event.session, code=REFUSED_IDENTITY, text=text)]
         client = _new_client(state, event, now, again)
@@ -152,7 +152,6 @@ def _new_client(state: State, event: ev.AttachAsked, now: int, again: bool) -> C
         _admit(state, tenant)
     if again:
         generation = event.generation
-        state.last_generation = max(state.last_generation, generation)
     else:
         state.last_generation += 1
         generation = Generation(state.last_generation)
@@ -172,7 +171,7 @@ def _new_client(state: State, event: ev.AttachAsked, now: int, again: bool) -> C
     return client
 
 
-def _mapped(state: State, event: ev.Mapped) -> list[Effect]:
+def _mapped(state: State, event: ev.Mapped, now: int) -> list[Effect]:
     client = state.clients.get(event.client)
     if client is None:
         return []
@@ -187,6 +186,8 @@ def _mapped(state: State, event: ev.Mapped) -> list[Effect]:
         effects.append(_peers_again(client))  # a client taken over maps them anew
     for theirs in update_readers(state, ranked, state.rank_of(client), client.slots()).values():
         effects += theirs
+    for slot in client.slots():
+        ticking.look_now(state, client, slot, now)
     return effects
 
 
@@ -242,10 +243,7 @@ def _edge(state: State, event: ev.WentActive | ev.WentIdle, now: int) -> list[Ef
     client = state.clients.get(event.client)
     if client is None or event.slot not in client.slots():
         return []
-    if isinstance(event, ev.WentIdle):
-        client.active.discard(event.slot)
-    else:
-        client.active.add(event.slot)
+    if isinstance(event, ev.WentActive):  # its presence page is what holds; this is only when to look
         ticking.look_now(state, client, event.slot, now)
     return []
 
@@ -354,6 +352,13 @@ def _end_if_empty(state: State, tenant: Tenant) -> None:
     if not tenant.clients and not tenant.launcher_alive:
         del state.tenants[tenant.id]
         state.units[tenant.unit].tenants.discard(tenant.id)
+
+
+def _may_keep(state: State, generation: Generation) -> bool:
+    """Of pages whose state file was lost: given out by some daemon (so not above what this one began with), and nobody
+    else's."""
+    taken = any(client.generation == generation for client in state.clients.values())
+    return 0 < generation <= state.last_generation and not taken
 
 
 def _same(one: ev.Who, other: ev.Who) -> bool:

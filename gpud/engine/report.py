@@ -6,7 +6,7 @@ from gpud.engine.publish import GATE_PREEMPT, GATE_WINDOW, REASONS
 from gpud.engine.state import Client, State, Tenant
 from gpud.model.counters import Counters, HookCounters
 from gpud.model.ids import ClientId, JobId, Slot
-from gpud.model.units import format_duration
+from gpud.model.units import FOREVER_NS, format_duration
 from gpud.model.views import HoldView, JobStats, JobView
 
 Sums = Mapping[tuple[ClientId, Slot], Counters]
@@ -29,7 +29,7 @@ def job_view(state: State, tenant: Tenant, sums: Sums, now: int) -> JobView:
         labels=dict(tenant.labels),
         devices=tuple(sorted({slot for client in clients for slot in client.slots()})),
         age_ns=max(now - tenant.began_ns, 0),
-        used_bytes=sum(row.used_bytes for _, _, row in rows),
+        used_bytes=_total(row.used_bytes for _, _, row in rows),
         why=why,
     )
 
@@ -41,17 +41,17 @@ def job_stats(state: State, tenant: Tenant, sums: Sums, hooks: Mapping[ClientId,
     buckets = max((len(hook.histogram) for hook in own), default=0)
     return JobStats(
         job=job_view(state, tenant, sums, now),
-        launches=sum(row.entered for row in rows),
-        launches_failed=sum(row.launches_failed for row in rows),
+        launches=_total(row.entered for row in rows),
+        launches_failed=_total(row.launches_failed for row in rows),
         # The two counters are read one after the other: never show less than nothing.
-        unfinished=sum(max(row.entered - row.left, 0) for row in rows),
-        held=sum(row.held for row in rows),
-        held_ns=sum(row.held_ns for row in rows),
-        passed=sum(row.passed for row in rows),
-        allocations=sum(row.allocations for row in rows),
-        held_histogram=tuple(sum(hook.histogram[i] for hook in own if i < len(hook.histogram)) for i in range(buckets)),
-        hook_errors=sum(hook.errors for hook in own),
-        attaches=sum(hook.attaches for hook in own),
+        unfinished=_total(max(row.entered - row.left, 0) for row in rows),
+        held=_total(row.held for row in rows),
+        held_ns=_total(row.held_ns for row in rows),
+        passed=_total(row.passed for row in rows),
+        allocations=_total(row.allocations for row in rows),
+        held_histogram=tuple(_total(h.histogram[i] for h in own if i < len(h.histogram)) for i in range(buckets)),
+        hook_errors=_total(hook.errors for hook in own),
+        attaches=_total(hook.attaches for hook in own),
     )
 
 
@@ -63,6 +63,11 @@ def job_of(state: State, pid: int, started: int, ancestors: Iterable[tuple[int, 
         if process in processes:
             return processes[process]
     return None
+
+
+def _total(counts: Iterable[int]) -> int:
+    """A hook may write nonsense into its page: the sum still fits into an answer."""
+    return min(sum(counts), 2**64 - 1)
 
 
 def _state(clients: list[Client], rows: list[Counters], why: HoldView | None) -> str:
@@ -98,8 +103,9 @@ def _sentence(state: State, client: Client, slot: Slot, row: Counters, holder: T
     if row.hold_reason == GATE_PREEMPT and words is not None:
         who = f"job {holder.id} ({holder.name}, {holder.job_class})" if holder else "a job of higher rank"
         resume = format_duration(words.resume_after_ns)
-        pause = format_duration(words.max_pause_ns)
-        return f"held {how_long}: {who} is active; goes on {resume} after it is idle, one launch after {pause} at most"
+        text = f"held {how_long}: {who} is active; goes on {resume} after it is idle"
+        pause = words.max_pause_ns
+        return text if pause >= FOREVER_NS else f"{text}, one launch after {format_duration(pause)} at most"
     if row.hold_reason == GATE_WINDOW and words is not None:
         return f"held {how_long}: its window of {words.max_inflight} unfinished launches is full"
     return f"held {how_long} by the policy {state.policy.name}"

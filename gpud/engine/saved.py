@@ -4,6 +4,7 @@ The next daemon believes this, and the kernel, for who somebody is; the client o
 """
 
 from collections.abc import Callable
+from typing import Annotated
 
 import msgspec
 from attrs import frozen
@@ -14,6 +15,9 @@ from gpud.model.ids import ClientId, Generation, JobId, Slot
 from gpud.model.knobs import PeerEntry
 
 FORMAT = 1
+
+_Slot = Annotated[int, msgspec.Meta(ge=0, lt=8)]
+"""Decides where in a page is written: nothing else may come from a file."""
 
 
 @frozen(kw_only=True)
@@ -38,7 +42,7 @@ class SavedClient:
     generation: int
     order: int
     attached_ns: int
-    devices: list[int | None]
+    devices: list[_Slot | None]
     peers: list[PeerEntry]
     """It has these pages mapped, unless it died before."""
     serial: int
@@ -46,7 +50,7 @@ class SavedClient:
 
 @frozen(kw_only=True)
 class SavedDevice:
-    slot: int
+    slot: _Slot
     uuid: bytes
     total_bytes: int
     name: str

@@ -41,8 +41,6 @@ class Client:
     """It has missed the deadline to map peers: nobody waits for it until it answers."""
     words: dict[Slot, DeviceWords] = Factory(dict)
     """As published last."""
-    active: set[Slot] = Factory(set)
-    """By the edges it reported; its presence page is what holds."""
     awaited: dict[ClientId, int] = Factory(dict)
     """Before it hears its slots: lower clients that must have mapped its page, and the serial that proves it."""
     slots_due_ns: int | None = None

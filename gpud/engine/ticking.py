@@ -38,7 +38,7 @@ def expired(state: State, now: int) -> list[Client]:
 
 
 def look_now(state: State, active: Client, slot: Slot, now: int) -> None:
-    """Somebody went active: if anybody has it beyond the table, look at once."""
+    """Somebody went active, or came back and may be: if anybody has it beyond the table, look at once."""
     if any(active.id in client.beyond.get(slot, ()) for client in state.clients.values()):
         state.look_due_ns = now
 

@@ -54,7 +54,7 @@ class Sessions:
         self._by_client: dict[ClientId, Connection] = {}
         self._by_job: dict[JobId, Connection] = {}
         self._next = 1
-        self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        self._spare: int | None = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         self.refusing = False
         """The daemon ends: whoever comes now is told so."""
         self.attach_ns: int | None = None
@@ -149,14 +149,19 @@ class Sessions:
             self._nursery.start_soon(self._serve, connection)
 
     def close(self) -> None:
-        os.close(self._spare)
+        """Gives the spare descriptor back."""
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
 
     def _turn_away(self, listener: socket.socket) -> None:
-        """Out of descriptors: uses the spare one to say so to the next in line."""
-        os.close(self._spare)
+        """Out of descriptors: uses the spare one to say so to the next in line. A thread may take it meanwhile; then
+        it is had again later."""
+        self.close()
         with contextlib.suppress(OSError):
             _say_no(listener.accept()[0], wire.REFUSED_RESOURCES, "this daemon is at its limit of open files")
-        self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        with contextlib.suppress(OSError):
+            self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
 
     async def _serve(self, connection: Connection) -> None:
         try:
@@ -287,22 +292,23 @@ class Sessions:
         """In a thread with a deadline: /proc and the user database can hang. What comes too late is closed."""
         lock = threading.Lock()
         late = False
+        found: list[Peer] = []
 
-        def ask() -> Peer | None:
+        def ask() -> None:
             peer = self._identify(connection.raw)
             with lock:
                 if late:
                     os.close(peer.pidfd)
-                    return None
-                return peer
+                else:
+                    found.append(peer)
 
         with trio.move_on_after(self._handshake_s):
-            peer = await trio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=self._limiter)
-            if peer is not None:
-                return peer
-        with lock:
+            await trio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=self._limiter)
+        with lock:  # it may have been found at the very moment of the deadline: then it counts
             late = True
-        raise IdentityError("the kernel did not say in time who it is")
+        if not found:
+            raise IdentityError("the kernel did not say in time who it is")
+        return found[0]
 
 
 def _event(client: ClientId, message: wire.Message) -> ev.Event:

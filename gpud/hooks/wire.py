@@ -1,7 +1,8 @@
 """The session protocol of `hooks-native/include/gpud_wire.h`, without I/O: packets ↔ messages, and who may say what
 when.
 
-Standard library only: `gpud run` imports this. `encode` and `decode` know the formats; `ServerSession` and
+Standard library only. (`gpud run` has a light copy of its half in cli/launch.py; a test compares them.) `encode` and
+`decode` know the formats; `ServerSession` and
 `ClientSession` know the order. One packet of the SEQPACKET socket is one message. Nothing here touches a descriptor:
 the caller says how many came, and closes all of them when a ProtocolError is raised.
 

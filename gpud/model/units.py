@@ -1,4 +1,4 @@
-"""Durations, bytes and ratios as users write them. Standard library only: `gpud run` imports this."""
+"""Durations, bytes and ratios as users write them. Standard library only."""
 
 from typing import NewType
 

@@ -95,7 +95,10 @@ class Node:
             self.daemon = subprocess.Popen(
                 [*command, *self._options], env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        until(self._answers, STARTS_WITHIN_S, f"the daemon answers; its log:\n{self.log.read_text()}")
+        try:
+            until(self._answers, STARTS_WITHIN_S, "the daemon answers")
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; its log:\n{self.log.read_text()}") from None
 
     def client(self) -> Client:
         """A connection to the daemon's control socket."""
@@ -121,12 +124,15 @@ class Node:
         if managed:
             flags = [flag for key, value in (labels or {}).items() for flag in ("--label", f"{key}={value}")]
             command = [sys.executable, "-m", "gpud.cli.main", "run", *flags, *options, "--", *command]
-        job = subprocess.Popen(command, env=environment, stdin=stdin, stdout=stdout, stderr=stderr, text=True)
+        # In a process group of its own, so that the end of the node ends what is below `gpud run`, too.
+        job = subprocess.Popen(
+            command, env=environment, stdin=stdin, stdout=stdout, stderr=stderr, text=True, start_new_session=True
+        )
         self._programs.append(job)
         return job
 
     def close(self) -> None:
-        """Ends what was started, by pid, and removes the directory."""
+        """Ends what was started, and removes the directory."""
         self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -134,7 +140,7 @@ class Node:
         """Ends what was started; the logs stay. The device log is whole once the device process has ended, too."""
         for job in self._programs:
             if job.poll() is None:
-                job.kill()
+                os.killpg(job.pid, signal.SIGKILL)
             job.wait()
             if job.stdout:
                 job.stdout.close()

@@ -180,6 +180,13 @@ static inline bool go_active_at_once(const struct gpud_thread *thread)
     return woke;
 }
 
+/* The launch is not counted after all (something changed since the edge): the keeper finds the device idle again. */
+static void edge_for_nothing(bool woke)
+{
+    if (woke)
+        gpud_keeper_wake();
+}
+
 struct gpud_pass gpud_enter_slow(CUstream stream)
 {
     struct gpud_thread *thread = &gpud_thread;
@@ -194,10 +201,12 @@ struct gpud_pass gpud_enter_slow(CUstream stream)
         word = gpud_load_acquire(&gpud_word);
         if (!gpud_bind(thread)) {
             gpud_hold_end(thread, &hold);
+            edge_for_nothing(woke);
             return pass_unmanaged(thread, stream, word);
         }
         if (gpud_is_capturing(stream)) {
             gpud_hold_end(thread, &hold);
+            edge_for_nothing(woke);
             return (struct gpud_pass){ .slot = NULL, .device = thread->device, .flags = GPUD_PASS_CAPTURING };
         }
         pass = (struct gpud_pass){ .slot = thread->slots[thread->device], .device = thread->device, .flags = thread->flags };

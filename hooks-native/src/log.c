@@ -42,7 +42,9 @@ void gpud_log(enum gpud_level level, enum gpud_once once, const char *format, ..
     int saved = errno;
     char line[512];
 
-    if (level > gpud_log_level || !stderr_is_unchanged())
+    bool wanted = level <= gpud_log_level && stderr_is_unchanged();
+    errno = saved;
+    if (!wanted)
         return;
     if (once != GPUD_ONCE_NOT && __atomic_fetch_or(&said, 1u << once, __ATOMIC_RELAXED) & 1u << once)
         return;

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 
+import attrs
 import pytest
 
 from gpud.cli.demo.devicelog import BadLog, DeviceLog, parse
@@ -210,3 +211,9 @@ def test_overruns_are_a_doubt() -> None:
 def test_no_contrast_is_a_doubt() -> None:
     (doubt,) = doubts(good() | {"shared": run("shared", [39] * 10)}, None)
     assert "1.95 × alone" in doubt
+
+
+def test_something_computed_wrong_is_a_doubt() -> None:
+    wrong = attrs.evolve(run("shared", [60] * 10), correct=False)
+    assert doubts(good() | {"shared": wrong}, None) == ["shared: a program computed something wrong"]
+    assert doubts(good(), attrs.evolve(run("null", [20] * 10), correct=False)) != []

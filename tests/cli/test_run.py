@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gpud.cli import run
 from tests.cli.conftest import FakeDaemon, Gpud, message, text
 
 PRINT_ENVIRONMENT = "import os, json; print(json.dumps(dict(os.environ)))"
@@ -66,6 +67,31 @@ def test_the_daemons_environment_reaches_the_program(gpud: Gpud, daemon: FakeDae
     daemon.answer = message(70, text(3, "GPUD_SIM_NODE=node-a\nLD_LIBRARY_PATH=/sim"))
     script = 'echo "$GPUD_SIM_NODE $LD_LIBRARY_PATH $GPUD_RUNTIME_DIR"'
     assert gpud("run", "sh", "-c", script, LD_LIBRARY_PATH="/mine").stdout == f"node-a /sim:/mine {runtime}\n"
+
+
+def test_only_line_ends_part_the_daemons_lines(gpud: Gpud, daemon: FakeDaemon) -> None:
+    daemon.answer = message(70, text(3, "GPUD_SIM_NODE=a\x0bb\u2028c\n"))
+    assert gpud("run", "sh", "-c", 'printf %s "$GPUD_SIM_NODE"').stdout == "a\x0bb\u2028c"
+
+
+def test_what_the_system_refuses_is_told_in_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(arguments: list[str]) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(run, "parse", full)
+    assert run.run(["true"]) == 125
+    said = capsys.readouterr().err
+    assert "too many open files" in said
+    assert "ulimit -n" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("500ms", 0.5), ("10s", 10), ("2min", 120), ("1h", 3600), ("90us", 9e-5)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert run.duration_s(text) == pytest.approx(seconds)
 
 
 def test_the_simulated_driver_comes_first_on_request(

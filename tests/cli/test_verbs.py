@@ -3,13 +3,15 @@
 import json
 import os
 from pathlib import Path
+from typing import Self
 
 import pytest
 
-from gpud.cli import checks
+from gpud.cli import checks, ps, verbs
 from gpud.cli.demo import prerequisites
 from gpud.cli.failure import Failure
 from gpud.cli.verbs import VERBS
+from gpud.model.views import HoldView, JobView
 from tests.cli.conftest import Gpud
 
 
@@ -154,3 +156,42 @@ def test_the_demo_without_a_driver_and_asked_for_a_real_device(gpud: Gpud) -> No
     done = gpud("demo", "--device", "real")
     assert done.returncode == 125
     assert "--device sim" in done.stderr
+
+
+JOB = JobView(
+    id=3, name="[/x] [red]", user="ann", job_class="low", state="held", pids=(7,), launcher_pid=None, command="x",
+    labels={}, devices=(0,), age_ns=1, used_bytes=0,
+    why=HoldView(code="preempt", text="held: job 1 ([/high]) is active", held_by=1, for_ns=1, device=0),
+)  # fmt: skip
+
+
+class OneJob:
+    """A daemon with one job, whose name looks like markup."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def ps(self) -> list[JobView]:
+        return [JOB]
+
+
+def test_a_job_may_be_called_anything(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(ps, "client", OneJob)
+    assert verbs.dispatch(["ps"]) == 0
+    said = capsys.readouterr().out
+    assert "[/x] [red]" in said
+    assert "([/high]) is active" in said
+
+
+def test_what_the_system_refuses_is_told_in_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full() -> None:
+        raise OSError(24, "Too many open files", "/proc/x")
+
+    monkeypatch.setattr(ps, "client", full)
+    assert verbs.dispatch(["ps"]) == 125
+    assert "gpud ps: the system refused: too many open files: /proc/x\n  look at ulimit -n" in capsys.readouterr().err

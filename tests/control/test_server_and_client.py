@@ -97,6 +97,15 @@ async def test_stop_is_answered_before_it_happens(tmp_path: Path) -> None:
             await daemon.stopped.wait()
 
 
+async def test_stop_happens_also_when_nobody_waits_for_the_answer(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (config, daemon):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(config.control_socket))
+            connection.sendall(wire.encode(wire.Request(version=1, id=1, ask=wire.AskStop())))
+        with trio.fail_after(5):
+            await daemon.stopped.wait()
+
+
 def send_raw(config: Config, data: bytes, close: bool = False) -> bytes:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(5)

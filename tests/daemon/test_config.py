@@ -128,3 +128,13 @@ def test_time_scale_is_the_profiles_unless_given() -> None:
     sim = load_config({"GPUD_RUNTIME_DIR": "/tmp/x", "GPUD_SIM_TIME_SCALE": "2.5"}, sim="").sim
     assert sim is not None
     assert sim_environment(sim)["GPUD_SIM_TIME_SCALE"] == "2.5"
+
+
+def test_paths_for_the_simulator_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job starts in another directory than the daemon."""
+    monkeypatch.chdir(tmp_path)
+    environ = {"GPUD_RUNTIME_DIR": "/tmp/x", "GPUD_SIM_LOG": "device.jsonl"}
+    sim = load_config(environ, sim="mine.toml").sim
+    assert sim is not None
+    assert (sim.profile, sim.log) == (str(tmp_path / "mine.toml"), str(tmp_path / "device.jsonl"))
+    assert load_config(environ, sim="a100-40gb").sim.profile == "a100-40gb"  # type: ignore[union-attr]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from gpud.devices import inventory, nvml
 from gpud.devices.nvml import DriverError, Usage, ask_nvml, open_driver, uuid_bytes, uuid_text
@@ -44,6 +45,28 @@ async def test_a_driver_that_hangs_holds_nobody() -> None:
             while await driver.usage() != {UUID: USAGE}:  # noqa: ASYNC110 (a thread ends: there is no event)
                 await trio.sleep(0.01)
         assert driver.trouble() == "ok"
+
+
+async def test_who_asks_meanwhile_gets_the_same_answer() -> None:
+    go_on = threading.Event()
+    calls, answers = [], []
+
+    def ask() -> list[Usage]:
+        calls.append(1)
+        go_on.wait(10)
+        return [USAGE]
+
+    async with open_driver(ask=ask) as driver:
+
+        async def usage() -> None:
+            answers.append(await driver.usage())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(usage)
+            nursery.start_soon(usage)
+            await trio.testing.wait_all_tasks_blocked()
+            go_on.set()
+    assert (len(calls), answers) == (1, [{UUID: USAGE}] * 2)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""What low waits for, and what ends the wait: high that dies, max_pause, gpud stop. Real programs on the simulated GPU."""
+"""What low waits for, and what ends the wait: high that dies, max_pause, gpud stop. Real programs on the simulated
+GPU."""
 
 import os
 import signal

@@ -212,6 +212,9 @@ def test_more_than_sixteen_higher_peers(world: World) -> None:
     client = world.state.clients[low]
     assert list(client.peers) == highs[:16]
     assert client.beyond == {S0: frozenset(highs[16:])}
+    # They may be active already, and will tell of their next edge only: looked at once, and not again.
+    assert next_wakeup(world.state) == 0
+    world.later(0)
     assert next_wakeup(world.state) is not None  # the lease, and nothing else:
     assert world.state.look_due_ns is None
     # One of those in the table becomes active: the hook sees it by itself.
@@ -310,6 +313,37 @@ def test_again_from_a_stranger_with_the_same_generation_is_refused(world: World)
     assert only(effects, do.Refuse)[0].code == 2
     effects = world.react(asks(9, world.who(), client, Generation(0)))
     assert only(effects, do.Refuse)[0].code == 2
+
+
+@pytest.mark.parametrize("above", [1, 2**64 - 1 - 1000])
+def test_a_generation_that_no_daemon_gave_out_is_refused(world: World, above: int) -> None:
+    """Else one client could use all numbers up."""
+    last = world.state.last_generation
+    effects = world.react(asks(9, world.who(), 5, last + above))
+    assert only(effects, do.Refuse)[0].code == 2
+    assert (world.state.clients, world.state.last_generation) == ({}, last)
+    assert only(world.react(asks(10, world.who(), 5, last)), do.SendWelcome)[0].generation == last
+
+
+def test_who_is_active_beyond_the_table_is_seen_by_a_newcomer(world: World) -> None:
+    highs = [world.high() for _ in range(17)]
+    world.react(ev.WentActive(client=highs[16], slot=S0, when_ns=world.now))
+    assert next_wakeup(world.state) == world.state.lease_due_ns  # nobody has it beyond the table
+    low = world.low()
+    assert next_wakeup(world.state) == 0
+    active = {(highs[16], S0): ev.Presence(active=True, idle_since_ns=0)}
+    assert only(world.later(0, active), do.PublishOthers) == [do.PublishOthers(client=low, slot=S0, active=True)]
+
+
+def test_who_comes_back_beyond_the_table_is_looked_at(world: World) -> None:
+    low, highs = world.low(), [world.high() for _ in range(17)]
+    world.later(0)
+    assert world.state.look_due_ns is None
+    last = world.state.clients[highs[16]]
+    world.react(asks(99, last.who, last.id, last.generation))
+    world.react(ev.Mapped(client=last.id))
+    assert last.id in world.state.clients[low].beyond[S0]
+    assert world.state.look_due_ns == world.now
 
 
 def test_events_about_nobody_are_ignored(world: World) -> None:

@@ -1,11 +1,12 @@
 from attrs import evolve
 
+from gpud.control import wire
 from gpud.engine.publish import GATE_PREEMPT, GATE_WINDOW
 from gpud.engine.report import job_of, job_stats, job_view
 from gpud.model import events as ev
 from gpud.model.counters import Counters, HookCounters
 from gpud.model.ids import ClientId, Slot
-from gpud.model.units import MILLISECOND, SECOND
+from gpud.model.units import FOREVER_NS, MILLISECOND, SECOND
 from gpud.model.views import JobView
 from tests.engine.conftest import World
 
@@ -42,6 +43,29 @@ def test_what_a_hook_says_may_be_nonsense(world: World) -> None:
     assert shown.why is not None
     assert shown.why.for_ns == 0
     assert shown.why.code == "gate 0x80000000"
+
+
+def test_why_without_a_longest_pause(world: World) -> None:
+    low, high = world.low(), world.high()
+    client = world.state.clients[low]
+    client.words[S0] = evolve(client.words[S0], max_pause_ns=FOREVER_NS)
+    present = client.peers[high].present
+    shown = view(world, low, holding=1, hold_reason=GATE_PREEMPT, hold_peer=present, hold_since_ns=world.now)
+    assert shown.why is not None
+    assert shown.why.text.endswith("is active; goes on 1ms after it is idle")
+
+
+def test_sums_of_nonsense_fit_into_an_answer(world: World) -> None:
+    """A client writes its own page: it may not make the answers about everybody impossible."""
+    launcher, _ = world.launch()
+    clients = [world.ready(launcher), world.ready(launcher)]
+    most = 2**64 - 1
+    counters = Counters(entered=most, held_ns=most, used_bytes=most, allocations=most, hold_since_ns=most, holding=1)
+    sums = {(client, S0): counters for client in clients}
+    hooks = {client: HookCounters(errors=most, attaches=most, histogram=(most,)) for client in clients}
+    stats = job_stats(world.state, world.state.tenants[1], sums, hooks, world.now)  # type: ignore[index]
+    assert (stats.launches, stats.job.used_bytes, stats.held_histogram) == (most, most, (most,))
+    wire.encode(wire.Reply(version=1, id=1, answer=wire.StatsAnswer(stats=[stats])))
 
 
 def test_states(world: World) -> None:

@@ -107,6 +107,20 @@ def test_a_file_of_another_format(world: World) -> None:
         saved.load(json.dumps(content).encode(), "b")
 
 
+@pytest.mark.parametrize("slot", [-1, 8])
+def test_a_slot_outside_of_the_pages_is_not_believed(world: World, slot: int) -> None:
+    world.low()
+    for path in (("clients", 0, "devices", 0), ("devices", 0, "slot")):
+        content = json.loads(saved.dump(world.state, "b"))
+        inner = content
+        for key in path[:-1]:
+            inner = inner[key]
+        assert inner[path[-1]] == 0
+        inner[path[-1]] = slot
+        with pytest.raises(ValueError, match="the state file cannot be read"):
+            saved.load(json.dumps(content).encode(), "b")
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     with pytest.raises(ValueError, match="the state file"):

@@ -60,15 +60,15 @@ async def test_a_low_knows_whom_to_look_at_before_it_may_launch(tmp_path: Path) 
         assert low.sees_active(0)
 
 
-async def test_high_is_not_held_by_a_low_that_does_not_read(tmp_path: Path) -> None:
+async def test_high_is_not_held_by_a_low_that_does_not_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with open_node(tmp_path) as node:
         low = await node.attach(online=False)
         began = trio.current_time()
         high = await node.attach(online=True)
-        assert 0.09 <= trio.current_time() - began < 2
-        began = trio.current_time()
+        assert trio.current_time() - began >= 0.09
+        assert caplog.text.count("goes on though") == 1
         second = await node.attach(online=True)
-        assert trio.current_time() - began < 0.09  # it is known to be slow
+        assert caplog.text.count("goes on though") == 1  # it is known to be slow: nobody waited for it
         assert (high.slots, second.slots) == ((0,), (0,))
         assert node.is_attached(low)
 
@@ -363,6 +363,43 @@ async def test_out_of_descriptors(tmp_path: Path) -> None:
         await node.is_well(await node.attach())
 
 
+async def test_the_spare_descriptor_may_be_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread takes the one that was free for a moment: the daemon goes on."""
+    async with open_node(tmp_path) as node:
+        bystander = await node.attach()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as nobody:
+            nobody.bind(str(tmp_path / "x.sock"))
+            nobody.listen(1)
+            nobody.setblocking(False)
+
+            def full(*_: object) -> int:
+                raise OSError(24, "Too many open files")
+
+            monkeypatch.setattr(os, "open", full)
+            node.sessions._turn_away(nobody)
+            monkeypatch.undo()
+            node.sessions._turn_away(nobody)
+        await node.is_well(bystander)
+        await node.is_well(await node.attach())
+
+
+async def test_who_is_known_at_the_moment_of_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found, and the answer thrown away by the cancellation: taken all the same, or its descriptor would be lost."""
+    async with open_node(tmp_path, handshake_s=0.3) as node:
+        run_sync = trio.to_thread.run_sync
+
+        async def late(work: Callable[[], object], **how: object) -> None:
+            await run_sync(work, **how)  # type: ignore[arg-type]
+            await trio.sleep_forever()  # the deadline comes before the result is handed over
+
+        with monkeypatch.context() as patched:
+            patched.setattr(trio.to_thread, "run_sync", late)
+            hook = FakeHook(node.path)
+            node.hooks.append(hook)
+            await run_sync(hook.attach)
+        await node.is_well(hook)
+
+
 async def test_a_daemon_that_ends_says_so(tmp_path: Path) -> None:
     async with open_node(tmp_path) as node:
         bystander = await node.attach()
@@ -404,6 +441,18 @@ async def test_a_client_with_pages_of_a_daemon_that_nobody_remembers(tmp_path: P
         assert welcome.generation == generation
         await node.is_well(low)
         assert node.pages.counters()[node.client(low), 0].entered == 7  # type: ignore[index]
+
+
+async def test_a_generation_out_of_nowhere_disturbs_nobody(tmp_path: Path) -> None:
+    async with open_node(tmp_path) as node:
+        liar = FakeHook(node.path)
+        node.hooks.append(liar)
+        liar.connect()
+        liar.session = wire.ClientSession(wire.ROLE_HOOK, 5, 2**64 - 1)
+        liar.send(liar.session.hello(), [0, 0])
+        with pytest.raises(GpudError, match="another process"):
+            await trio.to_thread.run_sync(liar.pump_until, lambda: liar.welcome is not None)
+        await node.is_well(await node.attach())
 
 
 async def test_launchers(tmp_path: Path) -> None:

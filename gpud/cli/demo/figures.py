@@ -87,7 +87,7 @@ class Possible:
     """Share of the time that serving alone leaves."""
     training_steps_per_s: float
     delay_ms: float
-    """What a request may wait for: the kernels in training's window, and one switch."""
+    """What a request may wait for: the kernels in training's window, and the switch before and after them."""
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -197,6 +197,8 @@ def doubts(runs: dict[str, RunFigures], null: RunFigures | None) -> list[str]:
                     f"(at most {MOST_NULL}): this machine is too busy"
                 )
     for run in [*runs.values(), *([null] if null else [])]:
+        if not run.correct:
+            found.append(f"{run.name}: a program computed something wrong")
         if run.overrun > MOST_OVERRUN:
             found.append(
                 f"{run.name}: {run.overrun:.1%} of device time was waiting for kernels not computed in time "

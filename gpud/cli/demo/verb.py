@@ -56,7 +56,7 @@ def command(as_json: bool, device: str, seconds: float, seed: int, out: Path) ->
     main_runs = {name: run for name, run in outcome.runs.items() if not name.startswith("short")}
     write_picture(out, draw(main_runs, label))
     show(console(stderr=as_json), outcome, label)
-    console(stderr=as_json).print(f"picture: {out}")
+    console(stderr=as_json).print(f"picture: {out}", markup=False)
     if as_json:
         sys.stdout.write(to_json(outcome, str(out.absolute())) + "\n")
     return 0 if all(run.correct for run in [*outcome.runs.values(), *([outcome.null] if outcome.null else [])]) else 1

@@ -1,0 +1,72 @@
+import fcntl
+import logging
+import os
+import threading
+import time
+
+from gpud import logs
+from gpud.logs import open_log
+
+log = logging.getLogger("gpud.test")
+
+
+def test_lines_and_their_level() -> None:
+    read, write = os.pipe()
+    with open_log("warning", write):
+        log.warning("a %s", "warning")
+        log.info("not this")
+        try:
+            raise ZeroDivisionError
+        except ZeroDivisionError:
+            log.exception("with its trace")
+    os.close(write)
+    with open(read) as file:
+        said = file.read()
+    assert " gpud WARNING a warning\n" in said
+    assert "not this" not in said
+    assert "ERROR with its trace\nTraceback" in said
+
+
+def test_a_pipe_that_nobody_reads_stops_nothing() -> None:
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+    got = b""
+
+    def reader() -> None:
+        nonlocal got
+        while more := os.read(read, 65536):
+            got += more
+
+    began = time.monotonic()
+    with open_log("warning", write):
+        for number in range(logs.KEPT_LINES * 3):
+            log.warning("line %d", number)
+        assert time.monotonic() - began < 10
+        thread = threading.Thread(target=reader)
+        thread.start()
+        # Once it is read again it says so.
+        deadline = time.monotonic() + 10
+        while b"were lost" not in got:
+            assert time.monotonic() < deadline
+            log.warning("again")
+            time.sleep(0.001)
+    os.close(write)
+    thread.join(10)
+    os.close(read)
+    assert b"line 0\n" in got
+
+
+def test_its_end_waits_only_a_moment_for_who_does_not_read() -> None:
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+    began = time.monotonic()
+    with open_log("warning", write):
+        for _ in range(logs.KEPT_LINES * 2):
+            log.warning("x" * 100)
+    assert time.monotonic() - began < 10
+    os.close(read)
+    for thread in threading.enumerate():
+        if thread.name == "gpud-log":
+            thread.join(10)
+            assert not thread.is_alive()
+    os.close(write)
