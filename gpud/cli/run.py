@@ -46,9 +46,7 @@ def _run(arguments: list[str]) -> int:
     program = find_program(command[0], environment)
     reason = why_unmanaged(program, hook_elf, environment)
     if reason and not options.has("--unmanaged"):
-        raise Failure(
-            reason, f"use a dynamic build for this machine, without special rights, or {GO_ON}"
-        )
+        raise Failure(reason, f"use a dynamic build for this machine, without special rights, or {GO_ON}")
     timeout_s = duration_s(options.get("--timeout")) if options.has("--timeout") else DEFAULT_TIMEOUT_S
     name = options.get("--name") or os.path.basename(command[0])
     wanted = {"class": options.get("--class"), "name": name, "gpu": options.get("--gpu")}
