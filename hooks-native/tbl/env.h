@@ -13,4 +13,3 @@ ENV("GPUD_SIM_TIME_SCALE", "simulator", "wall time = model time × this; default
 ENV("GPUD_SIM_LOG", "simulator", "file the device process writes its log to (JSON lines)")
 ENV("GPUD_SIM_PYTHON", "simulator", "interpreter that runs the PTX compiler; default the one of this installation")
 ENV("GPUD_SIM_CACHE", "simulator", "directory of compiled kernels; default $XDG_CACHE_HOME/gpud/ptx or ~/.cache/gpud/ptx")
-ENV("GPUD_SIM_FAULTS", "simulator", "faults on demand")
