@@ -5,6 +5,7 @@ import struct
 import time
 
 from gpud.cli.failure import EXIT_FAILED, EXIT_NO_DAEMON, EXIT_REFUSED, EXIT_TIMED_OUT, Failure
+from gpud.model import refusals
 
 MAGIC = 0x4447
 VERSION_MIN = VERSION_MAX = 1
@@ -13,7 +14,6 @@ MAX_BYTES = 16384
 HELLO, PONG, LAUNCH = 1, 2, 9
 PING, REFUSED, DETACH, JOB, ATTACHED = 64, 66, 69, 70, 71
 ROLE_LAUNCHER = 2
-REFUSED_VERSION, REFUSED_POLICY, REFUSED_DRAINING = 1, 3, 6
 
 HEAD = struct.Struct("<HHI")
 HELLO_BODY = struct.Struct("<HHHHIIQ")
@@ -133,11 +133,11 @@ def _variables(text: str, path: str) -> dict[str, str]:
 
 
 def _refusal(code: int, sentence: str) -> Failure:
-    if code == REFUSED_POLICY:
+    if code == refusals.POLICY:
         return Failure(f"refused by the policy: {sentence}", code=EXIT_REFUSED)
-    if code == REFUSED_DRAINING:
+    if code == refusals.DRAINING:
         return Failure(f"the daemon is shutting down: {sentence}", GET_ONE, code=EXIT_NO_DAEMON)
-    if code == REFUSED_VERSION:
+    if code == refusals.VERSION:
         return Failure(
             f"the daemon is of another version: {sentence}",
             "start a daemon of this version: gpud stop, then gpud serve",

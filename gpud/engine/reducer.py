@@ -10,6 +10,7 @@ from gpud.engine.peers import by_rank, publish_client, update_client, update_rea
 from gpud.engine.state import Client, Device, State, Tenant
 from gpud.model import effects as do
 from gpud.model import events as ev
+from gpud.model import refusals
 from gpud.model.effects import Effect
 from gpud.model.errors import Refused
 from gpud.model.ids import ClientId, Generation, JobId, Slot, UnitId
@@ -18,10 +19,6 @@ from gpud.model.units import MILLISECOND
 MAX_DEVICES = 8
 PEERS_DEADLINE_NS = 100 * MILLISECOND
 """A client hears its device slots this late at most, whoever has not mapped its page by then."""
-
-REFUSED_IDENTITY = 2
-REFUSED_POLICY = 3
-REFUSED_DRAINING = 6
 
 
 def react(state: State, event: ev.Event, now: int) -> list[Effect]:
@@ -65,11 +62,11 @@ def react(state: State, event: ev.Event, now: int) -> list[Effect]:
 
 def _launch(state: State, event: ev.LaunchAsked, now: int) -> list[Effect]:
     if state.draining:
-        return [do.Refuse(session=event.session, code=REFUSED_DRAINING, text=_DRAINING)]
+        return [do.Refuse(session=event.session, code=refusals.DRAINING, text=_DRAINING)]
     try:
         asked = classify(event.asked, event.who.command, state.policy)
     except Refused as refused:
-        return [do.Refuse(session=event.session, code=REFUSED_POLICY, text=str(refused))]
+        return [do.Refuse(session=event.session, code=refusals.POLICY, text=str(refused))]
     tenant = Tenant(
         id=_new_job(state),
         unit=_unit_named(state, asked.job_class),
@@ -96,7 +93,7 @@ def _launch(state: State, event: ev.LaunchAsked, now: int) -> list[Effect]:
 
 def _attach(state: State, event: ev.AttachAsked, now: int) -> list[Effect]:
     if state.draining:
-        return [do.Refuse(session=event.session, code=REFUSED_DRAINING, text=_DRAINING)]
+        return [do.Refuse(session=event.session, code=refusals.DRAINING, text=_DRAINING)]
     effects: list[Effect] = []
     again = event.again
     old = state.clients.get(event.client)
@@ -111,7 +108,7 @@ def _attach(state: State, event: ev.AttachAsked, now: int) -> list[Effect]:
     else:
         if again and not _may_keep(state, event.generation):
             text = f"client {event.client} of this daemon is another process; start anew without the old pages"
-            return [do.Refuse(session=event.session, code=REFUSED_IDENTITY, text=text)]
+            return [do.Refuse(session=event.session, code=refusals.IDENTITY, text=text)]
         client = _new_client(state, event, now, again)
     tenant = state.tenants[client.job]
     state.lease_due_ns = state.lease_due_ns or now + ticking.LEASE_REFRESH_NS

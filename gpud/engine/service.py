@@ -13,6 +13,7 @@ from gpud.engine.reducer import react
 from gpud.engine.state import State
 from gpud.model import effects as do
 from gpud.model import events as ev
+from gpud.model import refusals
 from gpud.model.errors import ProtocolError
 from gpud.model.units import SECOND
 
@@ -20,9 +21,6 @@ log = logging.getLogger("gpud.engine")
 
 ADOPT_NS = 10 * SECOND
 """How long clients of an earlier daemon may take to come back."""
-
-REFUSED_PROTOCOL = 4
-REFUSED_RESOURCES = 5
 
 
 class Engine:
@@ -142,9 +140,9 @@ class Engine:
 
 def _no_pages(effect: do.CreatePages, error: OSError | ProtocolError) -> ev.PagesFailed:
     if isinstance(error, ProtocolError):
-        return ev.PagesFailed(client=effect.client, text=str(error), code=REFUSED_PROTOCOL)
+        return ev.PagesFailed(client=effect.client, text=str(error), code=refusals.PROTOCOL)
     text = f"no pages can be made: {error.strerror or error}"
-    return ev.PagesFailed(client=effect.client, text=text, code=REFUSED_RESOURCES)
+    return ev.PagesFailed(client=effect.client, text=text, code=refusals.RESOURCES)
 
 
 @asynccontextmanager

@@ -18,6 +18,7 @@ from gpud.hooks.connection import Connection, hang_up
 from gpud.hooks.identity import IdentityError, Peer
 from gpud.hooks.pages import PageStore
 from gpud.model import events as ev
+from gpud.model import refusals
 from gpud.model.effects import SendWelcome
 from gpud.model.errors import ProtocolError, SetupError, VersionError
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
@@ -136,12 +137,10 @@ class Sessions:
                 await trio.sleep(0.05)
                 continue
             if self.refusing:
-                _say_no(raw, wire.REFUSED_DRAINING, "the daemon is ending; try again when it is back")
+                _say_no(raw, refusals.DRAINING, "the daemon is ending; try again when it is back")
                 continue
             if len(self._by_id) >= MOST_CONNECTIONS:
-                _say_no(
-                    raw, wire.REFUSED_RESOURCES, f"this daemon has {MOST_CONNECTIONS} connections and takes no more"
-                )
+                _say_no(raw, refusals.RESOURCES, f"this daemon has {MOST_CONNECTIONS} connections and takes no more")
                 continue
             connection = Connection(raw, SessionId(self._next), self._pages.presence_fd)
             self._next += 1
@@ -159,7 +158,7 @@ class Sessions:
         it is had again later."""
         self.close()
         with contextlib.suppress(OSError):
-            _say_no(listener.accept()[0], wire.REFUSED_RESOURCES, "this daemon is at its limit of open files")
+            _say_no(listener.accept()[0], refusals.RESOURCES, "this daemon is at its limit of open files")
         with contextlib.suppress(OSError):
             self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
 
@@ -212,13 +211,13 @@ class Sessions:
         except trio.BrokenResourceError:
             return "the daemon ends"
         except trio.TooSlowError:
-            return self._bad(connection, wire.REFUSED_PROTOCOL, "it did not answer in time")
+            return self._bad(connection, refusals.PROTOCOL, "it did not answer in time")
         except VersionError as error:
-            return self._bad(connection, wire.REFUSED_VERSION, str(error))
+            return self._bad(connection, refusals.VERSION, str(error))
         except IdentityError as error:
-            return self._bad(connection, wire.REFUSED_IDENTITY, str(error))
+            return self._bad(connection, refusals.IDENTITY, str(error))
         except ProtocolError as error:
-            return self._bad(connection, wire.REFUSED_PROTOCOL, str(error))
+            return self._bad(connection, refusals.PROTOCOL, str(error))
 
     def _bad(self, connection: Connection, code: int, text: str) -> str:
         """Logs and says why, as far as the other end still reads."""

@@ -37,12 +37,6 @@ ROLE_HOOK = 1
 ROLE_LAUNCHER = 2
 HELLO_REATTACH = 1
 
-REFUSED_VERSION = 1
-REFUSED_IDENTITY = 2
-REFUSED_POLICY = 3
-REFUSED_PROTOCOL = 4
-REFUSED_RESOURCES = 5
-REFUSED_DRAINING = 6
 
 UNMANAGED = 0xFFFFFFFF
 """In DeviceSlots: the daemon does not manage this device."""
@@ -150,7 +144,7 @@ class Job(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """No; `code` is a REFUSED_*, `text` a sentence for the user."""
+    """No; `code` is one of gpud.model.refusals, `text` a sentence for the user."""
 
     code: int
     text: str

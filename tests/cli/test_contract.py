@@ -9,6 +9,7 @@ import pytest
 from gpud import config
 from gpud.cli import launch, places
 from gpud.hooks import wire
+from gpud.model import refusals
 from gpud.model.errors import GpudError
 from gpud.native import native_dir
 
@@ -32,9 +33,7 @@ def test_packets_are_those_of_the_protocol() -> None:
     asked = (("name", "web"), ("gpu", "0"), ("label.tier", "online"), ("command", "python a b"))
     assert packet(launch.LAUNCH, text_body(0, ("\n".join(lines) + "\n").encode())) == wire.encode(wire.Launch(asked))
     assert packet(launch.JOB, text_body(3, b"A=1\nB=x=y\n")) == wire.encode(wire.Job(3, (("A", "1"), ("B", "x=y"))))
-    assert packet(launch.REFUSED, text_body(3, b"no")) == wire.encode(wire.Refused(launch.REFUSED_POLICY, "no"))
-    assert launch.REFUSED_VERSION == wire.REFUSED_VERSION
-    assert launch.REFUSED_DRAINING == wire.REFUSED_DRAINING
+    assert packet(launch.REFUSED, text_body(3, b"no")) == wire.encode(wire.Refused(refusals.POLICY, "no"))
     assert launch.MAX_BYTES == wire.MAX_BYTES
     assert launch.PAGE_VERSION == wire.PAGE_VERSION
 

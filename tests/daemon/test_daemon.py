@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpud.hooks import wire
+from gpud.model import refusals
 from gpud.model.errors import GpudError, NoDaemon, UsageError
 from gpud.native import sim_dir
 from gpud.testing.fake_hook import FakeHook, launch
@@ -288,7 +288,7 @@ def test_a_daemon_in_a_pid_namespace_of_its_own(fresh: Daemon) -> None:
         with pytest.raises(GpudError, match=r"PID namespace of its own.*--pid=host"):
             hook.attach()
         assert hook.refused is not None
-        assert hook.refused.code == wire.REFUSED_IDENTITY
+        assert hook.refused.code == refusals.IDENTITY
 
 
 def switches(pid: int) -> int:

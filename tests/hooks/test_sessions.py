@@ -12,6 +12,7 @@ import trio
 
 from gpud.hooks import wire
 from gpud.hooks.identity import IdentityError
+from gpud.model import refusals
 from gpud.model.errors import GpudError
 from gpud.testing.fake_hook import FakeHook, launch
 from tests.hooks.conftest import GIB, UUID, descriptors, open_node, until
@@ -281,9 +282,9 @@ async def test_a_flood_of_edges_keeps_nobody_waiting(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("message", "code"),
     [
-        (wire.Hello(7, 9, wire.ROLE_HOOK, 0, wire.PAGE_VERSION, 0, 0), wire.REFUSED_VERSION),
-        (wire.Hello(1, 1, wire.ROLE_HOOK, 0, 77, 0, 0), wire.REFUSED_VERSION),
-        (wire.Hello(1, 1, 9, 0, wire.PAGE_VERSION, 0, 0), wire.REFUSED_PROTOCOL),
+        (wire.Hello(7, 9, wire.ROLE_HOOK, 0, wire.PAGE_VERSION, 0, 0), refusals.VERSION),
+        (wire.Hello(1, 1, wire.ROLE_HOOK, 0, 77, 0, 0), refusals.VERSION),
+        (wire.Hello(1, 1, 9, 0, wire.PAGE_VERSION, 0, 0), refusals.PROTOCOL),
     ],
 )
 async def test_refusals_have_a_code_and_a_remedy(tmp_path: Path, message: wire.Hello, code: int) -> None:
@@ -295,7 +296,7 @@ async def test_refusals_have_a_code_and_a_remedy(tmp_path: Path, message: wire.H
         await trio.to_thread.run_sync(_drain, hook)
         assert hook.refused is not None
         assert hook.refused.code == code
-        assert code != wire.REFUSED_VERSION or "install the same gpud for both" in hook.refused.text
+        assert code != refusals.VERSION or "install the same gpud for both" in hook.refused.text
 
 
 async def test_who_cannot_be_known_is_refused(tmp_path: Path) -> None:
@@ -306,7 +307,7 @@ async def test_who_cannot_be_known_is_refused(tmp_path: Path) -> None:
         with pytest.raises(GpudError, match="--pid=host"):
             await trio.to_thread.run_sync(hook.attach)
         assert hook.refused is not None
-        assert hook.refused.code == wire.REFUSED_IDENTITY
+        assert hook.refused.code == refusals.IDENTITY
 
 
 async def test_an_error_of_the_daemon_ends_one_session(tmp_path: Path) -> None:
@@ -353,7 +354,7 @@ async def test_out_of_descriptors(tmp_path: Path) -> None:
             hook.socket.connect(str(node.path))
             await trio.to_thread.run_sync(_drain, hook)
             assert hook.refused is not None
-            assert hook.refused.code == wire.REFUSED_RESOURCES
+            assert hook.refused.code == refusals.RESOURCES
             assert "limit of open files" in hook.refused.text
         finally:
             for fd in fill:

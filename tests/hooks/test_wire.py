@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gpud.hooks import wire
 from gpud.hooks.wire import ClientSession, ServerSession, decode, encode
+from gpud.model import refusals
 from gpud.model.errors import ProtocolError, VersionError
 
 HEADER = Path(__file__).parents[2] / "hooks-native" / "include" / "gpud_wire.h"
@@ -86,11 +87,10 @@ def test_numbers_and_sizes_are_those_of_the_header() -> None:
     assert {name: getattr(lib, f"GPUD_MSG_{name}") for name in names.values()} == {
         names[kind]: number for kind, number in wire.NUMBERS.items()
     }
-    for name in (
-        *("ROLE_HOOK", "ROLE_LAUNCHER", "HELLO_REATTACH", "REFUSED_VERSION", "REFUSED_IDENTITY", "REFUSED_POLICY"),
-        *("REFUSED_PROTOCOL", "REFUSED_RESOURCES", "REFUSED_DRAINING", "MAX_DEVICES", "MAX_PEERS", "PAGE_VERSION"),
-    ):
+    for name in ("ROLE_HOOK", "ROLE_LAUNCHER", "HELLO_REATTACH", "MAX_DEVICES", "MAX_PEERS", "PAGE_VERSION"):
         assert getattr(wire, name) == getattr(lib, f"GPUD_{name}"), name
+    for name in ("VERSION", "IDENTITY", "POLICY", "PROTOCOL", "RESOURCES", "DRAINING"):
+        assert getattr(refusals, name) == getattr(lib, f"GPUD_REFUSED_{name}"), name
     for name in ("MAGIC", "VERSION_MIN", "VERSION_MAX", "MAX_BYTES", "MAX_FDS"):
         assert getattr(wire, name) == getattr(lib, f"GPUD_WIRE_{name}"), name
     size = ffi.sizeof
