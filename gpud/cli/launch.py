@@ -1,5 +1,6 @@
 """`gpud run`'s side of the session protocol (gpud_wire.h): asks the daemon for a job. Standard library only."""
 
+import contextlib
 import socket
 import struct
 import time
@@ -95,13 +96,18 @@ def _connect(connection: socket.socket, path: str, timeout_s: float) -> None:
 
 
 def _send(connection: socket.socket, kind: int, body: bytes) -> None:
-    connection.send(HEAD.pack(MAGIC, kind, HEAD.size + len(body)) + body)
+    """A daemon that has hung up may have said why: `_receive` finds it."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        connection.send(HEAD.pack(MAGIC, kind, HEAD.size + len(body)) + body)
 
 
 def _receive(connection: socket.socket, path: str, deadline: float) -> tuple[int, bytes]:
     """The next message as type and body; ATTACHED cannot come here yet."""
     connection.settimeout(max(deadline - time.monotonic(), 0.001))
-    packet = connection.recv(MAX_BYTES + 1)
+    try:
+        packet = connection.recv(MAX_BYTES + 1)
+    except ConnectionResetError:
+        packet = connection.recv(MAX_BYTES + 1)  # it hung up with ours unread; its last words come after
     if not packet:
         raise _gone(path)
     if len(packet) < HEAD.size:

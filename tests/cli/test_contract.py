@@ -2,6 +2,8 @@
 
 import itertools
 import os
+import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -66,3 +68,19 @@ def test_both_find_the_same_native_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     assert Path(places.native_dir(os.environ)) == native_dir()
     monkeypatch.setenv("GPUD_NATIVE_DIR", "/somewhere")
     assert Path(places.native_dir(os.environ)) == native_dir()
+
+
+@pytest.mark.parametrize("read_first", [False, True])
+def test_a_refusal_is_heard_from_a_daemon_that_has_hung_up(read_first: bool) -> None:
+    """It refuses and closes at once, often before it has read what was sent (at its limit of open files, say)."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        if read_first:
+            launch._send(ours, launch.PONG, launch.NONCE_BODY.pack(1))
+        theirs.send(wire.encode(wire.Refused(refusals.RESOURCES, "the daemon is full")))
+        theirs.close()
+        if not read_first:
+            launch._send(ours, launch.PONG, launch.NONCE_BODY.pack(1))
+        kind, body = launch._receive(ours, "/run/gpud/hook.sock", time.monotonic() + 1)
+        assert kind == launch.REFUSED
+        assert launch._text(body, "") == (refusals.RESOURCES, "the daemon is full")
