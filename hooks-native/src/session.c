@@ -84,6 +84,8 @@ bool gpud_session_send(struct gpud_session *session, const void *message, size_t
         *full = true;
         return false;
     }
+    if (sent < 0 && (errno == EPIPE || errno == ECONNRESET))
+        return true;    /* it has hung up: why, is still to be read, and the end of file after it closes the session */
     gpud_session_close(session, 0);
     return false;
 }

@@ -206,6 +206,8 @@ void gpud_session_read(struct gpud_session *session)
         char room[CMSG_SPACE(sizeof(int) * GPUD_WIRE_MAX_FDS)];
     } control;
 
+    bool reset = false;
+
     while (session->state >= GPUD_SESSION_HELLO && session->state <= GPUD_SESSION_READY) {
         struct iovec part = { .iov_base = packet, .iov_len = sizeof packet };
         struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.room,
@@ -218,6 +220,10 @@ void gpud_session_read(struct gpud_session *session)
         ssize_t bytes = recvmsg(session->socket.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
             return;
+        if (bytes < 0 && errno == ECONNRESET && !reset) {
+            reset = true;       /* told once, before what the daemon said last: it hung up with something of ours unread */
+            continue;
+        }
         if (bytes <= 0) {
             if (session->state != GPUD_SESSION_READY)
                 gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_LOST, "the daemon at %s closed the connection before this program was "

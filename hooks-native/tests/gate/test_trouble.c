@@ -1,5 +1,6 @@
 /* test_trouble.c: no daemon, one that is silent, refuses, or talks nonsense; limits; settings that make no sense. */
 #define _GNU_SOURCE
+#include <poll.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,21 @@ static void refused(void)
     CHECK(says("class \"gold\" may not be claimed"), "says why: %s", said);
     fake_launch(stream, 0, 0);
     CHECK(!player_accept(&player, 2600), "does not try again");
+}
+
+/* As a daemon at its limit of open files does: HELLO stays unread, so the client is told ECONNRESET before the words. */
+static void refused_unread(void)
+{
+    player_listen(&player);
+    client_initialise();
+    CHECK(player_accept(&player, 2000), "it connects");
+    struct pollfd hello = { .fd = player.socket, .events = POLLIN };
+    CHECK(poll(&hello, 1, 2000) == 1, "HELLO is there, and is not read");
+    player_say(&player, GPUD_MSG_REFUSED, GPUD_REFUSED_RESOURCES, "the daemon is full");
+    close(player.socket);
+    player.socket = -1;
+    EVENTUALLY(says("the daemon is full"), "says why: %s", said);
+    fake_launch(stream, 0, 0);
 }
 
 static void too_many_files(void)
@@ -257,6 +273,7 @@ static const struct session_case cases[] = {
     { "silent", silent },
     { "nobody reads", nobody_reads },
     { "refused", refused },
+    { "refused unread", refused_unread },
     { "too many files", too_many_files },
     { "no room for pages", no_room_for_pages },
     { "nonsense", nonsense },
