@@ -2,7 +2,7 @@
  * Garbage in any of them is an error that names the variable, what was wrong and what is allowed (in the hook: a line on
  * stderr once, and the default). */
 ENV("GPUD_DISABLE", "hook", "1: hard bypass, checked first")
-ENV("GPUD_RUNTIME_DIR", "all", "directory of hook.sock, control.sock, state; default $XDG_RUNTIME_DIR/gpud, /run/gpud for root, else /tmp/gpud-UID")
+ENV("GPUD_RUNTIME_DIR", "all", "directory of hook.sock, control.sock, state; default $XDG_RUNTIME_DIR/gpud, /run/gpud for root, /run/user/UID/gpud where there is one, else /tmp/gpud-UID")
 ENV("GPUD_LOG", "hook, daemon", "error, warning (default), info, debug")
 ENV("GPUD_NATIVE_DIR", "python", "where libgpud_hook.so and sim/ are; default inside the package")
 ENV("GPUD_REAL_LIBCUDA", "hook", "path of the driver library to load instead of libcuda.so.1 (tests)")
