@@ -10,6 +10,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BENCHES := $(patsubst bench/%.py,%,$(shell grep -l __main__ bench/*.py))
 NATIVE_SOURCES := gpud/cli/gpud.sh $(shell find hooks-native gpud/hooks tools -name '*.[chS]' -o -name 'meson.build' -o -name '*.toml' -o -name 'build_*.py' 2>/dev/null)
 
 demo: build
@@ -30,8 +31,8 @@ lint: build
 native-test: build
 	@tools/native_test $(if $(SANITIZE),sanitize,plain)
 
-bench: build
-	@for file in bench/[a-z]*.py; do name=$$(basename $$file .py); echo "== $$name"; $(BIN)/python -m bench.$$name --json || exit 1; done
+bench: native-test
+	@for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name --json || exit 1; done
 
 clean:
 	rm -rf $(VENV) build gpud/_native gpud/hooks/_pages.*.so

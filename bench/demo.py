@@ -53,7 +53,8 @@ def main() -> None:
         ),
         Row(name="null_contender_ratio", value=result["null_contender"], unit="× alone", target=1.05),
     ]
-    emit("demo", result["device"], rows, options.json)
+    device = f"simulated, profile {result['profile']}" if result["simulated"] else result["device"]
+    emit("demo", device, rows, options.json)
     sys.exit(0 if result["valid"] else 1)
 
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from bench.harness import NATIVE, program, standin_node
-from bench.low_after_high import low_gpu_after_high_ms
+from bench.low_after_high import PROFILE, low_gpu_after_high_ms
 from bench.report import Row, arguments, emit, row_of_runs
 from gpud.testing.node import Node
 
@@ -62,7 +62,7 @@ def main() -> None:
         row_of_runs("resume_us", resumes, "µs", 50.0),
         *low_gpu_after_high_ms(),
     ]
-    emit("preempt_latency", "stand-in driver; low_gpu_after_high_ms: simulated, profile a100-40gb", rows, options.json)
+    emit("preempt_latency", f"stand-in driver; low_gpu_after_high_*: simulated, profile {PROFILE}", rows, options.json)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +12,7 @@ import pytest
 from gpud.config import Config, load_config
 from gpud.control.client import Client
 from gpud.model.errors import GpudError
+from gpud.testing import node
 
 _T = TypeVar("_T")
 UUID = bytes(range(16))
@@ -34,11 +34,7 @@ except GpudError as error:
 
 def until(condition: Callable[[], _T], what: str) -> _T:
     """Waits for a condition, with a deadline; returns what it answered."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (answer := condition()):
-        assert time.monotonic() < deadline, f"not within {PATIENCE_S:g} s: {what}"
-        time.sleep(0.005)
-    return answer
+    return node.until(condition, PATIENCE_S, what)
 
 
 class Program:
