@@ -1,0 +1,1 @@
+"""The policy language: text in, Program out. Pure; the only I/O is reading files (library.py)."""
