@@ -11,7 +11,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BENCHES := $(patsubst bench/%.py,%,$(shell grep -l __main__ bench/*.py))
-NATIVE_SOURCES := gpud/cli/gpud.sh $(shell find hooks-native gpud/hooks tools -name '*.[chS]' -o -name 'meson.build' -o -name '*.toml' -o -name 'build_*.py' 2>/dev/null)
+NATIVE_SOURCES := gpud/cli/gpud.sh gpud/policies/grammar.lark gpud/policies/syntax/make_tables.py $(shell find hooks-native gpud/hooks tools -name '*.[chS]' -o -name 'meson.build' -o -name '*.toml' -o -name 'build_*.py' 2>/dev/null)
 
 demo: build
 	$(BIN)/gpud demo
@@ -35,4 +35,4 @@ bench: native-test
 	@for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name --json || exit 1; done
 
 clean:
-	rm -rf $(VENV) build gpud/_native gpud/hooks/_pages.*.so
+	rm -rf $(VENV) build gpud/_native gpud/hooks/_pages.*.so gpud/policies/syntax/tables.json

@@ -35,7 +35,7 @@ def program(source: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def standin_node(*options: str) -> Iterator[Node]:
-    """A daemon, and programs that load the stand-in driver."""
-    with Node(libraries=standin_dir(), options=options) as node:
+def standin_node(policy: str = "preempt-mix(quiet = 1ms)") -> Iterator[Node]:
+    """A daemon with that policy on every device, and programs that load the stand-in driver."""
+    with Node(libraries=standin_dir(), policy=policy) as node:
         yield node

@@ -11,7 +11,7 @@ from gpud.testing.node import Node, until
 RUNS = 3
 PROFILE = "a100-40gb-demo"
 KERNEL_MS = 2.0  # the profile's duration of both kernels; the window is one launch of low
-OPTIONS = ("--resume-after", "2.5ms", "--max-inflight", "1")
+POLICY = "preempt-mix(quiet = 2.5ms, window = 1)"
 PROGRAMS = ROOT / "tests" / "e2e" / "programs"
 
 
@@ -46,7 +46,7 @@ def _overlap(kernels: list[Kernel], first: int, last: int) -> int:
 
 
 def _run() -> DeviceLog:
-    with program(PROGRAMS / "counter.c") as counter, Node(profile=PROFILE, options=OPTIONS) as node:
+    with program(PROGRAMS / "counter.c") as counter, Node(profile=PROFILE, policy=POLICY) as node:
         high, low = ([counter, _ptx(node.directory, name), name] for name in ("serve_add", "train_add"))
         background = node.run([*low, "50"], labels={"tier": "batch"})
         assert background.stdout is not None

@@ -44,7 +44,7 @@ def main() -> None:
     medians, tails, resumes, bare_medians, bare_tails = [], [], [], [], []
     with (
         program(NATIVE / "preempt_pair.c") as binary,
-        standin_node("--resume-after", "1ms", "--max-inflight", "unlimited") as node,
+        standin_node("preempt-mix(quiet = 1ms, window = unlimited)") as node,
     ):
         for _ in range(RUNS):
             reaction, resume = measure(node, binary, node.directory / "board", bare=False)

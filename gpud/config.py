@@ -1,4 +1,4 @@
-"""Flags and environment → one frozen Config: paths, sockets, the parameters of `gpud serve`.
+"""Flags, environment and gpud.toml → one frozen Config: paths and sockets. What holds for jobs is in policies.
 
 Standard library only. (`gpud run` has light copies of two of these checks; a test compares them.)
 """
@@ -8,11 +8,13 @@ import stat
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+from gpud.config_file import NAME, FileConfig, config_dirs, read_config_files
 from gpud.model.errors import SetupError, UsageError
-from gpud.model.units import FOREVER_NS, MILLISECOND, SECOND, parse_duration
-from gpud.native import native_dir
+from gpud.model.units import SECOND
+from gpud.native import native_dir, shipped_policies
 
 LONGEST_SOCKET_PATH = 107
 """Bytes: what fits into sockaddr_un with its closing zero."""
@@ -23,6 +25,7 @@ VARIABLES = (
     "GPUD_DISABLE",
     "GPUD_LOG",
     "GPUD_NATIVE_DIR",
+    "GPUD_POLICIES",
     "GPUD_REAL_LIBCUDA",
     "GPUD_RUNTIME_DIR",
     "GPUD_SIM_CACHE",
@@ -32,6 +35,7 @@ VARIABLES = (
     "GPUD_SIM_PROFILE",
     "GPUD_SIM_PYTHON",
     "GPUD_SIM_TIME_SCALE",
+    "GPUD_STATE_DIR",
 )
 """Every variable gpud reads, as in hooks-native/tbl/env.h."""
 
@@ -59,12 +63,20 @@ class Config(NamedTuple):
     native_dir: Path
     """Holds libgpud_hook.so and sim/."""
     sim: SimConfig | None
-    resume_after_ns: int
-    """`high` must be idle for this long before `low` goes on."""
-    max_inflight: int
-    """Launches of `low` submitted and unfinished; 0 = unlimited."""
-    max_pause_ns: int
-    """A held tenant gets one launch through after this; FOREVER_NS = never."""
+    policies: Path
+    """Directory of the policies."""
+    policies_by: str
+    """What named it, for messages: `--policies`, `GPUD_POLICIES`, `gpud.toml`, or `default`."""
+    state_dir: Path
+    """Keeps the policies that ran, so that good ones survive a restart; 0700."""
+    applied: str | None = None
+    """Of `--policy`: what every device gets, in place of the `apply` lines: `preempt-mix(quiet = 1ms), quotas`."""
+    claims: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """Label → who may claim it (config_file.py)."""
+    plugins: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    """Plugin → its settings."""
+    system: bool = False
+    """The machine's daemon, not one user's: it believes a claim of others only if `claims` allows it."""
     lease_ns: int = 3 * SECOND
     """A page is valid this long without the daemon."""
     failsafe_after_ns: int = 30 * SECOND
@@ -93,13 +105,13 @@ def load_config(
     runtime_dir: str | None = None,
     log: str | None = None,
     sim: str | None = None,
-    resume_after: str | None = None,
-    max_inflight: str | None = None,
-    max_pause: str | None = None,
+    policies: str | None = None,
+    policy: str | None = None,
 ) -> Config:
-    """Flags (as typed; None = not given) over environment over defaults. `sim`: a profile, "" for the default one.
+    """Flags (as typed; None = not given) over environment over gpud.toml over defaults. `sim`: a profile, "" for the
+    default one.
 
-    Raises UsageError that names the flag or the variable, what was wrong with it and what is allowed.
+    Raises UsageError that names the flag, the variable or file and key, what was wrong with it and what is allowed.
     """
     environ = os.environ if environ is None else environ
     if environ.get("GPUD_DISABLE", "") not in ("", "0", "1"):
@@ -108,14 +120,20 @@ def load_config(
     if level not in LOG_LEVELS:
         raise UsageError(f"{'--log' if log else 'GPUD_LOG'}: {level!r} is not one of {', '.join(LOG_LEVELS)}")
     directory = _runtime_dir(environ, runtime_dir)
+    file = read_config_files(environ)
+    found, by = _policies(environ, policies, file)
     return Config(
         runtime_dir=directory,
         log_level=level,
         native_dir=native_dir(),
         sim=_sim(environ, sim, directory),
-        resume_after_ns=parse_duration(resume_after, "--resume-after") if resume_after else MILLISECOND,
-        max_inflight=_count(max_inflight, "--max-inflight") if max_inflight else 1,
-        max_pause_ns=_pause(max_pause) if max_pause else 2 * SECOND,
+        policies=found,
+        policies_by=by,
+        state_dir=_state_dir(environ, directory if runtime_dir or environ.get("GPUD_RUNTIME_DIR") else None),
+        applied=policy,
+        claims=file.claims,
+        plugins=file.plugins,
+        system=os.geteuid() == 0,
     )
 
 
@@ -216,13 +234,34 @@ def _sim(environ: Mapping[str, str], profile: str | None, directory: Path) -> Si
     )
 
 
-def _count(text: str, where: str) -> int:
-    if text == "unlimited":
-        return 0
-    if not (text.isascii() and text.isdigit() and len(text) <= 6 and int(text) > 0):
-        raise UsageError(f"{where}: {text!r} is neither a number from 1 to 999999 nor `unlimited`")
-    return int(text)
+def _policies(environ: Mapping[str, str], flag: str | None, file: FileConfig) -> tuple[Path, str]:
+    """The directory, and what named it. One that is named need not be there yet; of the usual ones, the first that
+    is."""
+    for name, given in (("--policies", flag), ("GPUD_POLICIES", environ.get("GPUD_POLICIES"))):
+        if given and "\0" in given:
+            raise UsageError(f"{name}: a path cannot hold a zero byte")
+        if given and name != "--policies" and not os.path.isabs(given):
+            raise UsageError(f"{name}: {given!r} is not an absolute path")
+        if given:
+            return Path(os.path.abspath(given)), name
+    if file.policies is not None:
+        return file.policies, NAME
+    usual = (directory / "policies" for directory in config_dirs(environ))
+    return next((directory for directory in usual if directory.is_dir()), shipped_policies()), "default"
 
 
-def _pause(text: str) -> int:
-    return FOREVER_NS if text == "unlimited" else parse_duration(text, "--max-pause")
+def _state_dir(environ: Mapping[str, str], runtime_dir: Path | None) -> Path:
+    """`runtime_dir`: one that was named, whose daemon then keeps its state there, apart from all others."""
+    for name in ("GPUD_STATE_DIR", "XDG_STATE_HOME"):
+        if environ.get(name) and not os.path.isabs(environ[name]):
+            raise UsageError(f"{name}: {environ[name]!r} is not an absolute path")
+    if environ.get("GPUD_STATE_DIR"):
+        return Path(environ["GPUD_STATE_DIR"])
+    if runtime_dir is not None:
+        return runtime_dir / "state"
+    if os.geteuid() == 0:
+        return Path("/var/lib/gpud")
+    if environ.get("XDG_STATE_HOME"):
+        return Path(environ["XDG_STATE_HOME"]) / "gpud"
+    home = environ.get("HOME", "")
+    return Path(home if home.startswith("/") else f"/tmp/gpud-{os.geteuid()}") / ".local" / "state" / "gpud"

@@ -19,9 +19,13 @@ from gpud.config import Config, SimConfig, make_runtime_dir, unknown_variables
 from gpud.control.answers import Answers
 from gpud.control.server import open_control
 from gpud.devices import inventory
-from gpud.devices.nvml import Driver, open_driver
+from gpud.devices.nvml import Driver, Usage, open_driver
 from gpud.engine import saved
-from gpud.engine.preempt_mix import PreemptMix
+from gpud.engine.board import Board
+from gpud.engine.history import History
+from gpud.engine.plan import stack_text
+from gpud.engine.plugin_signals import open_plugin_signals
+from gpud.engine.reload import Reloader, open_reload
 from gpud.engine.service import ADOPT_NS, Engine, open_engine
 from gpud.engine.state import State
 from gpud.engine.state_file import StateFile
@@ -31,7 +35,10 @@ from gpud.hooks.sessions import listen, open_sessions
 from gpud.logs import open_log
 from gpud.model.errors import GpudError, SetupError
 from gpud.model.events import Event
+from gpud.model.ids import uuid_text
 from gpud.model.views import DeviceView
+from gpud.policies.placement import DeviceFacts
+from gpud.policies.plugins.installed import InstalledPlugins
 
 log = logging.getLogger("gpud.daemon")
 
@@ -112,50 +119,65 @@ async def run(
     began_ns = time.monotonic_ns()
     boot = identity.boot_id()
     file = StateFile(config.state_file)
-    state = State(
-        policy=PreemptMix(
-            resume_after_ns=config.resume_after_ns,
-            max_inflight=config.max_inflight,
-            max_pause_ns=config.max_pause_ns,
-        ),
+    plugins = InstalledPlugins()
+    free_claims = frozenset[str]() if config.system else None
+    reloader = Reloader(config.policies, config.applied, History(config.state_dir), plugins, claims=free_claims)
+    ended = trio.Event()
+    send, receive = trio.open_memory_channel[Event](1024)
+    async with contextlib.AsyncExitStack() as stack:
+        driver = await stack.enter_async_context(open_driver(_nvml_library(config)))
+        usage = await _ask_driver(config, driver)
+        await reloader.start([DeviceFacts(index, uuid_text(uuid)) for index, uuid in enumerate(usage)])
+        state = _first_state(config, reloader.board)
+        _restore(state, file, boot)
+        async with (
+            open_pages(lease_ns=config.lease_ns, failsafe_after_ns=config.failsafe_after_ns) as pages,
+            open_sessions(config.hook_socket, pages, send) as sessions,
+            open_engine(state, pages, sessions, file, receive, boot=boot, policies=reloader, driver=driver) as engine,
+            open_plugin_signals(engine, plugins, config.plugins) as signals_of_plugins,
+            open_reload(reloader, engine, signals_of_plugins.follow),
+            trio.open_nursery() as nursery,
+        ):
+            engine.handle(inventory.found(usage.values()))
+            answers = Answers(
+                engine=engine,
+                reloader=reloader,
+                pid=os.getpid(),
+                runtime_dir=str(config.runtime_dir),
+                simulated=config.sim.profile if config.sim else None,
+                began_ns=began_ns,
+                devices=lambda: _devices(driver, engine),
+                driver=driver.trouble,
+                attach_ns=lambda: sessions.attach_ns,
+                process_of=process_of,
+            )
+            with listen(config.control_socket, socket.SOCK_STREAM) as listener:
+                async with open_control(listener, answers.answer, ended.set):
+                    if signals:
+                        await nursery.start(_until_signal, ended)
+                        await nursery.start(_reload_on_hangup, reloader)
+                    task_status.started()
+                    _say_ready(config, state, reloader)
+                    await ended.wait()
+                    sessions.refusing = True
+                    engine.drain()
+                    config.control_socket.unlink(missing_ok=True)
+            nursery.cancel_scope.cancel()
+    log.info("ended; pages stay as they are")
+
+
+def _first_state(config: Config, board: Board) -> State:
+    return State(
+        board=board,
         lease_ns=config.lease_ns,
         environment=job_environment(config),
         last_generation=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+        claims=config.claims,
+        system=config.system,
+        failsafe_after_ns=config.failsafe_after_ns,
+        wall_offset_ns=time.time_ns() - time.monotonic_ns(),
+        cpu_ns=time.thread_time_ns,
     )
-    _restore(state, file, boot)
-    ended = trio.Event()
-    send, receive = trio.open_memory_channel[Event](1024)
-    async with (
-        open_driver(_nvml_library(config)) as driver,
-        open_pages(lease_ns=config.lease_ns, failsafe_after_ns=config.failsafe_after_ns) as pages,
-        open_sessions(config.hook_socket, pages, send) as sessions,
-        open_engine(state, pages, sessions, file, receive, boot=boot) as engine,
-        trio.open_nursery() as nursery,
-    ):
-        answers = Answers(
-            engine=engine,
-            pid=os.getpid(),
-            runtime_dir=str(config.runtime_dir),
-            simulated=config.sim.profile if config.sim else None,
-            began_ns=began_ns,
-            devices=lambda: _devices(driver, engine),
-            driver=driver.trouble,
-            attach_ns=lambda: sessions.attach_ns,
-            process_of=process_of,
-        )
-        await _ask_driver(config, driver, engine)
-        with listen(config.control_socket, socket.SOCK_STREAM) as listener:
-            async with open_control(listener, answers.answer, ended.set):
-                if signals:
-                    await nursery.start(_until_signal, ended)
-                task_status.started()
-                _say_ready(config, state)
-                await ended.wait()
-                sessions.refusing = True
-                engine.drain()
-                config.control_socket.unlink(missing_ok=True)
-        nursery.cancel_scope.cancel()
-    log.info("ended; pages stay as they are")
 
 
 def job_environment(config: Config) -> tuple[tuple[str, str], ...]:
@@ -187,12 +209,13 @@ def process_of(pid: int) -> tuple[int, tuple[tuple[int, int], ...]] | None:
     return None if started is None else (started, identity.ancestors(pid))
 
 
-def _say_ready(config: Config, state: State) -> None:
-    """One line whatever the log level: who started it by hand wants to see that it runs."""
+def _say_ready(config: Config, state: State, reloader: Reloader) -> None:
+    """One line whatever the log level: who started it by hand wants to see that it runs, and what."""
     what = f"a simulated GPU ({config.sim.profile})" if config.sim else f"{len(state.devices)} devices"
-    parameters = ", ".join(f"{name} {value}" for name, value in state.policy.parameters().items())
-    text = f"gpud: serving {what} at {config.runtime_dir}; policy {state.policy.name} ({parameters})"
-    print(text, file=sys.stderr, flush=True)
+    stacks = dict.fromkeys(stack_text(stack) for stack in (*(s for _, s in state.board.named), state.board.others))
+    policies = "; ".join(text for text in stacks if text) or "no policy"
+    good = ", the last good set" if reloader.view().differs else ""
+    print(f"gpud: serving {what} at {config.runtime_dir}; {policies}{good}", file=sys.stderr, flush=True)
 
 
 def _restore(state: State, file: StateFile, boot: str) -> None:
@@ -220,9 +243,9 @@ async def _devices(driver: Driver, engine: Engine) -> tuple[DeviceView, ...]:
     return inventory.views(engine.state, usage, os.getpid())
 
 
-async def _ask_driver(config: Config, driver: Driver, engine: Engine) -> None:
+async def _ask_driver(config: Config, driver: Driver) -> dict[bytes, Usage]:
     """At the start. A simulated driver must answer; without a real one, clients tell of their devices."""
-    await _devices(driver, engine)
+    usage = await driver.usage()
     if driver.trouble() != "ok":
         if config.sim is not None:
             raise SetupError(
@@ -230,6 +253,7 @@ async def _ask_driver(config: Config, driver: Driver, engine: Engine) -> None:
                 "the line before this one, if there is one, says why"
             )
         log.info("%s", driver.trouble())
+    return usage
 
 
 async def _until_signal(ended: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
@@ -238,6 +262,13 @@ async def _until_signal(ended: trio.Event, *, task_status: trio.TaskStatus[None]
         async for number in received:
             log.info("%s: draining", signal.Signals(number).name)
             ended.set()
+
+
+async def _reload_on_hangup(reloader: Reloader, *, task_status: trio.TaskStatus[None]) -> None:
+    with trio.open_signal_receiver(signal.SIGHUP) as received:
+        task_status.started()
+        async for _ in received:
+            await reloader.reload("hangup")
 
 
 def _nvml_library(config: Config) -> Path | None:

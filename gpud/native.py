@@ -1,4 +1,5 @@
-"""Where the native parts are: the hook library, the simulator's libraries and its device process.
+"""Where what is installed beside the Python modules is: the hook library, the simulator's libraries and its device
+process, the shipped policies, the pages about findings.
 
 Standard library only.
 """
@@ -20,3 +21,17 @@ def hook_library() -> Path:
 def sim_dir() -> Path:
     """The directory that holds the simulated `libcuda.so.1` and `libnvidia-ml.so.1`."""
     return native_dir() / "sim"
+
+
+def shipped_policies() -> Path:
+    """The directory of the policies that come with gpud: in the package, or in the checkout."""
+    package = Path(__file__).parent
+    installed = package / "_data" / "policies"
+    return installed if installed.is_dir() else package.parent / "policies"
+
+
+def error_pages() -> Path:
+    """The directory of the pages about findings, `GP103.md`: in the package, or in the checkout."""
+    package = Path(__file__).parent
+    installed = package / "_data" / "errors"
+    return installed if installed.is_dir() else package.parent / "docs" / "errors"

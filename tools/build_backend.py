@@ -50,7 +50,7 @@ def build_editable(
                         add(entry, full.read(entry))
                 elif entry.filename.endswith(".data/scripts/gpud"):
                     add(entry, full.read(entry).replace(b'checkout=""', f"checkout={shlex.quote(str(ROOT))}".encode()))
-                elif "/_native/" in entry.filename or entry.filename.endswith(".so"):
+                elif "/_native/" in entry.filename or entry.filename.endswith((".so", "/tables.json")):
                     _place(full, entry, ROOT / entry.filename)
             add(zipfile.ZipInfo("gpud-checkout.pth"), f"{ROOT}\n".encode())
             record.append(f"{record_name},,")
@@ -64,5 +64,5 @@ def _place(wheel: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> None
     fresh = target.with_name(target.name + ".new")
     with wheel.open(entry) as source, fresh.open("wb") as out:
         shutil.copyfileobj(source, out)
-    fresh.chmod(0o755)
+    fresh.chmod(0o644 if target.suffix == ".json" else 0o755)
     fresh.replace(target)

@@ -73,6 +73,7 @@ def all_checks() -> list[Finding]:
         found += check()
     if config is not None:
         found += runtime_dir(config)
+        found += policies(config)
         found += daemon(config)
     return found
 
@@ -289,6 +290,24 @@ def runtime_dir(config: Config) -> Findings:
     yield Finding(check="directory", result=OK, text=str(directory))
 
 
+def policies(config: Config) -> Findings:
+    """Would a daemon load the policies?"""
+    from gpud.engine.enforced import ENFORCED
+    from gpud.policies.check.whole import check_library
+    from gpud.policies.diagnostics import has_errors
+    from gpud.policies.library import read_directory
+    from gpud.policies.plugins.installed import InstalledPlugins
+    from gpud.policies.render import summary
+
+    library = read_directory(config.policies)
+    found = check_library(library, InstalledPlugins(), enforced=ENFORCED)
+    if has_errors(found):
+        text = f"{config.policies} (by {config.policies_by}) does not load: {summary(found)}"
+        yield Finding(check="policies", result=FAIL, text=text, remedy=f"see: gpud policy check {config.policies}")
+    else:
+        yield Finding(check="policies", result=OK, text=f"{config.policies}, {len(library.policies)} policies")
+
+
 def daemon(config: Config) -> Findings:
     """Does a daemon of this version answer?"""
     from gpud import __version__
@@ -311,6 +330,8 @@ def daemon(config: Config) -> Findings:
             text=f"the daemon is of version {status.version}, this command of {__version__}",
             remedy="restart the daemon; programs go on meanwhile",
         )
+    elif status.policy_set.differs:
+        yield Finding(check="daemon", result=WARN, text=status.policy_set.differs, remedy="see: gpud policy reload")
     elif status.driver != "ok":
         yield Finding(
             check="daemon", result=WARN, text=f"running, but its driver: {status.driver}", remedy="see above: driver"

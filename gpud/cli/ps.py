@@ -4,6 +4,7 @@ import click
 from rich.markup import escape
 
 from gpud.cli.screen import ago, client, console, print_json, size, table
+from gpud.model.views import JobView
 
 
 @click.command("ps")
@@ -23,7 +24,7 @@ def command(as_json: bool) -> None:
             str(job.id),
             escape(job.name),
             escape(job.user),
-            job.job_class,
+            _class(job),
             job.state,
             ",".join(map(str, job.devices)) or "–",
             size(job.used_bytes),
@@ -32,3 +33,8 @@ def command(as_json: bool) -> None:
             escape(job.why.text) if job.why else "",
         )
     console().print(shown if jobs else "no jobs; start one with: gpud run PROGRAM")
+
+
+def _class(job: JobView) -> str:
+    name = job.job_class or "–"
+    return f"{name} (pinned)" if job.pinned else name

@@ -49,7 +49,12 @@ def _run(arguments: list[str]) -> int:
         raise Failure(reason, f"use a dynamic build for this machine, without special rights, or {GO_ON}")
     timeout_s = duration_s(options.get("--timeout")) if options.has("--timeout") else DEFAULT_TIMEOUT_S
     name = options.get("--name") or os.path.basename(command[0])
-    wanted = {"class": options.get("--class"), "name": name, "gpu": options.get("--gpu")}
+    wanted = {
+        "class": options.get("--class"),
+        "name": name,
+        "gpu": options.get("--gpu"),
+        "exe": os.path.abspath(program),
+    }
     job = ask_for_job(path, describe(wanted, options.all("--label"), command), timeout_s)
     if reason:
         print(f"gpud run: warning: {reason}; it runs unmanaged", file=sys.stderr)

@@ -6,6 +6,18 @@ import click
 
 from gpud.config import load_config
 
+GONE = {"--resume-after": "quiet", "--max-inflight": "window", "--max-pause": "patience"}
+"""Flags of before policies were files → the parameter of preempt-mix that says the same."""
+
+
+def _gone(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        flag = parameter.opts[0]
+        raise click.UsageError(
+            f"{flag} is gone: what holds for jobs is in policies now; "
+            f"write --policy 'preempt-mix({GONE[flag]} = {value})'"
+        )
+
 
 @click.command("serve")
 @click.option(
@@ -22,40 +34,38 @@ from gpud.config import load_config
     "--runtime-dir", metavar="DIR", help="Where the sockets are; default $GPUD_RUNTIME_DIR and the usual places."
 )
 @click.option(
-    "--resume-after", metavar="DURATION", help="low goes on when high has been idle for this long; default 1ms."
+    "--policies", metavar="DIR", help="The directory of policies; default $GPUD_POLICIES and the usual places."
 )
-@click.option("--max-inflight", metavar="N|unlimited", help="Launches of low submitted and unfinished; default 1.")
 @click.option(
-    "--max-pause", metavar="DURATION|unlimited", help="A held job gets a launch through after this; default 2s."
+    "--policy",
+    metavar="POLICY[(…)],…",
+    help="What runs on every GPU, in place of the apply lines: 'preempt-mix(quiet = 1ms), quotas'.",
 )
 @click.option("--log", metavar="LEVEL", help="error, warning, info or debug; default warning.")
+@click.option("--resume-after", hidden=True, callback=_gone, expose_value=False)
+@click.option("--max-inflight", hidden=True, callback=_gone, expose_value=False)
+@click.option("--max-pause", hidden=True, callback=_gone, expose_value=False)
 def command(
     sim: str | None,
     sim_devices: str | None,
     time_scale: str | None,
     runtime_dir: str | None,
-    resume_after: str | None,
-    max_inflight: str | None,
-    max_pause: str | None,
+    policies: str | None,
+    policy: str | None,
     log: str | None,
 ) -> int:
     """The daemon, in the foreground, until SIGTERM, Ctrl-C or gpud stop.
 
-    Policy: preempt-mix. Jobs with the label tier=online (or --class high) are high, all others low; low launches
-    nothing while high has work on the device.
+    It runs the policies of a directory, and loads them anew when a file there changes, on SIGHUP, and on gpud policy
+    reload. By default these are the policies that came with gpud: preempt-mix on every GPU, where jobs with the label
+    tier=online are high, all others low, and low launches nothing while high has work on the device.
     """
     chosen = {"GPUD_SIM_DEVICES": sim_devices, "GPUD_SIM_TIME_SCALE": time_scale}
     given = {name: value for name, value in chosen.items() if value is not None}
     if given and sim is None:
         raise click.UsageError("--sim-devices and --time-scale need --sim")
     config = load_config(
-        os.environ | given,
-        runtime_dir=runtime_dir,
-        log=log,
-        sim=sim,
-        resume_after=resume_after,
-        max_inflight=max_inflight,
-        max_pause=max_pause,
+        os.environ | given, runtime_dir=runtime_dir, log=log, sim=sim, policies=policies, policy=policy
     )
     from gpud.daemon import serve
 

@@ -3,31 +3,35 @@
 import click
 from rich.markup import escape
 
+from gpud.cli.policy.changes import policies_text, set_line
 from gpud.cli.screen import ago, client, console, print_json, size, table
+from gpud.model.views import PolicyView
 
 
 @click.command("status")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(as_json: bool) -> None:
-    """What the daemon runs: policy, classes, devices."""
+    """What the daemon runs: policies, devices, and whether the last change of the policies was taken."""
     with client() as daemon:
         status = daemon.status()
     if as_json:
         print_json(status)
         return
     out = console()
-    parameters = ", ".join(f"{name} {value}" for name, value in status.parameters.items())
     rows = {
         "daemon": f"{status.version}, pid {status.pid}, up {ago(status.uptime_ns)}, in {status.runtime_dir}",
-        "policy": f"{status.policy}: {parameters}",
-        "classes": " > ".join(status.classes),
+        "policies": set_line(status.policy_set),
         "device": f"simulated, profile {status.simulated}" if status.simulated else "real",
         "driver": status.driver,
         "jobs": f"{status.jobs}; processes attached: {status.clients}; "
         f"taken over from an earlier daemon: {status.adopted}",
     }
+    if status.policy_set.differs:
+        rows["note"] = status.policy_set.differs + " (gpud policy reload says more)"
     for name, value in rows.items():
-        out.print(f"[bold]{name:<8}[/bold] {escape(value)}")
+        out.print(f"[bold]{name:<8}[/bold] {escape(value)}", soft_wrap=True)
+    for row in status.policies:
+        out.print(f"[bold]{_gpu(row):<8}[/bold] {escape(policies_text(row))}", soft_wrap=True)
     if status.devices:
         shown = table(
             "gpu",
@@ -52,3 +56,7 @@ def command(as_json: bool) -> None:
                 ",".join(map(str, device.unmanaged_pids)) or "–",
             )
         out.print(shown)
+
+
+def _gpu(row: PolicyView) -> str:
+    return "gpu *" if row.device is None else f"gpu {row.device}"

@@ -13,8 +13,11 @@ VERBS = {
     "serve": ("gpud.cli.serve", "the daemon, in the foreground"),
     "run": ("", SUMMARY),
     "ps": ("gpud.cli.ps", "jobs and their state"),
+    "why": ("gpud.cli.why", "why a job runs or does not, from knob to rule to line to inputs"),
+    "set": ("gpud.cli.set", "change a running job: its class"),
     "status": ("gpud.cli.status", "what the daemon runs: policy, devices"),
     "stop": ("gpud.cli.stop", "end the daemon, opening every gate"),
+    "policy": ("gpud.cli.policy.verb", "check, test and explain policies; load and roll back"),
     "doctor": ("gpud.cli.doctor", "look for what is missing or wrong on this machine"),
     "demo": ("gpud.cli.demo.verb", "two programs on one GPU: alone, shared, and shared under gpud"),
 }

@@ -1,5 +1,6 @@
 """What each request of the control socket is answered with. Reads the engine's state between awaits, changes nothing
-itself."""
+itself. Those about policies are in policy_answers.py.
+"""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -8,8 +9,12 @@ from attrs import frozen
 
 import gpud
 from gpud.control import wire
+from gpud.control.policy_answers import PolicyAnswers
 from gpud.engine import report
+from gpud.engine.reload import Reloader
 from gpud.engine.service import Engine
+from gpud.engine.why import why
+from gpud.model.errors import Refused
 from gpud.model.ids import JobId
 from gpud.model.views import DeviceView, StatusView
 
@@ -22,6 +27,7 @@ class Answers:
     """The answerer of a daemon. Callables stand for what lies beside the control socket."""
 
     engine: Engine
+    reloader: Reloader
     pid: int
     runtime_dir: str
     simulated: str | None
@@ -41,20 +47,25 @@ class Answers:
                 return self._stats(ask.job)
             case wire.AskJobOf():
                 return self._job_of(ask.pid)
+            case wire.AskWhy():
+                return self._why(ask.job)
+            case wire.AskSet():
+                return self._set(ask)
             case wire.AskStop():
                 return wire.StopAnswer(opened=self.engine.stop())
+            case _:
+                return await PolicyAnswers(engine=self.engine, reloader=self.reloader).answer(ask)
 
     async def _status(self) -> StatusView:
         devices = await self.devices()
         state = self.engine.state
+        running = self.reloader.view()
+        policies = report.policies(state)
         return StatusView(
             version=gpud.__version__,
             pid=self.pid,
             uptime_ns=time.monotonic_ns() - self.began_ns,
             runtime_dir=self.runtime_dir,
-            policy=state.policy.name,
-            parameters=state.policy.parameters(),
-            classes=state.policy.order,
             simulated=self.simulated,
             driver=self.driver(),
             devices=devices,
@@ -62,6 +73,9 @@ class Answers:
             clients=sum(client.live for client in state.clients.values()),
             adopted=state.adopted,
             attach_ns=self.attach_ns(),
+            policies=policies,
+            policy_set=running,
+            generation=state.board_generation,
         )
 
     def _ps(self) -> wire.PsAnswer:
@@ -89,6 +103,25 @@ class Answers:
             return self._unknown(f"process {pid} belongs to no job")
         tenant = engine.state.tenants[job]
         return wire.JobOfAnswer(job=report.job_view(engine.state, tenant, engine.pages.counters(), engine.now()))
+
+    def _why(self, job: int) -> wire.WhyAnswer | wire.ErrorAnswer:
+        engine = self.engine
+        tenant = engine.state.tenants.get(JobId(job))
+        if tenant is None:
+            return self._unknown(f"there is no job {job}")
+        return wire.WhyAnswer(why=why(engine.state, tenant, engine.pages.counters(), engine.now()))
+
+    def _set(self, ask: wire.AskSet) -> wire.SetAnswer | wire.ErrorAnswer:
+        """Whoever may ask this daemon is an operator: the server checks who asks."""
+        engine = self.engine
+        tenant = engine.state.tenants.get(JobId(ask.job))
+        if tenant is None:
+            return self._unknown(f"there is no job {ask.job}")
+        try:
+            engine.pin(tenant.id, ask.job_class, by_operator=True)
+        except Refused as refused:
+            return wire.ErrorAnswer(code="refused", text=str(refused))
+        return wire.SetAnswer(job=report.job_view(engine.state, tenant, engine.pages.counters(), engine.now()))
 
     def _unknown(self, what: str) -> wire.ErrorAnswer:
         jobs: list[JobId] = sorted(self.engine.state.tenants)

@@ -14,9 +14,12 @@ from typing import Self, TypeVar
 from gpud.config import Config, check_runtime_dir
 from gpud.control import wire
 from gpud.model.errors import GpudError, NoDaemon, ProtocolError, Refused, SetupError, UsageError, VersionError
-from gpud.model.views import JobStats, JobView, StatusView
+from gpud.model.policy_views import HistoryView, ReloadView
+from gpud.model.views import JobStats, JobView, StatusView, WhyView
 
 _A = TypeVar("_A", bound=wire.Answer)
+RELOAD_S = 60.0
+"""Of patience, for what reads, checks and tests policies."""
 
 
 class Client:
@@ -58,6 +61,32 @@ class Client:
     def job_of(self, pid: int) -> JobView:
         """The job that a process belongs to. Raises UsageError when it belongs to none."""
         return self._ask(wire.AskJobOf(pid=pid), wire.JobOfAnswer).job
+
+    def why(self, job: int) -> WhyView:
+        """What holds for a job, and what set it. Raises UsageError when there is no such job."""
+        return self._ask(wire.AskWhy(job=job), wire.WhyAnswer).why
+
+    def set_class(self, job: int, job_class: str | None) -> JobView:
+        """Pins a job; None: its labels decide again. Raises Refused."""
+        return self._ask(wire.AskSet(job=job, job_class=job_class), wire.SetAnswer).job
+
+    def reload(self) -> ReloadView:
+        """Reads the policies again and waits for what comes of it."""
+        return self._ask(wire.AskReload(), wire.ReloadAnswer).reload
+
+    def rollback(self, number: int | None = None) -> ReloadView:
+        """Runs an earlier set of policies. Raises UsageError when there is none of that number."""
+        return self._ask(wire.AskRollback(number=number), wire.ReloadAnswer).reload
+
+    def history(self) -> list[HistoryView]:
+        return self._ask(wire.AskHistory(), wire.HistoryAnswer).sets
+
+    def show(self, file: str | None = None) -> wire.ShowAnswer:
+        """The running set. Raises UsageError when it has no such file."""
+        return self._ask(wire.AskShow(file=file), wire.ShowAnswer)
+
+    def diff(self) -> wire.DiffAnswer:
+        return self._ask(wire.AskDiff(), wire.DiffAnswer)
 
     def stop(self, wait: bool = True) -> int:
         """Ends the daemon, every gate open. Returns how many clients' gates were opened, after the daemon has closed

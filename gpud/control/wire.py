@@ -10,9 +10,10 @@ import struct
 import msgspec
 
 from gpud.model.errors import ProtocolError, VersionError
-from gpud.model.views import JobStats, JobView, StatusView
+from gpud.model.policy_views import DevicePlanView, FileView, HistoryView, RejectedView, ReloadView, SetView
+from gpud.model.views import JobStats, JobView, PolicyView, StatusView, WhyView
 
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 1 << 20
 LENGTH = struct.Struct("<I")
 
@@ -37,11 +38,54 @@ class AskJobOf(msgspec.Struct, frozen=True, kw_only=True, tag="job_of"):
     pid: int
 
 
+class AskWhy(msgspec.Struct, frozen=True, kw_only=True, tag="why"):
+    """→ WhyView."""
+
+    job: int
+
+
+class AskSet(msgspec.Struct, frozen=True, kw_only=True, tag="set"):
+    """Pin a job to a class of its arbiter, or let its labels decide again. → JobView."""
+
+    job: int
+    job_class: str | None
+    """None: by its labels."""
+
+
+class AskReload(msgspec.Struct, frozen=True, kw_only=True, tag="reload"):
+    """Read the policies again, now. → ReloadView, once all is done."""
+
+
+class AskRollback(msgspec.Struct, frozen=True, kw_only=True, tag="rollback"):
+    """Run an earlier set. → ReloadView."""
+
+    number: int | None = None
+    """In the history; None: the last good one before the one that runs."""
+
+
+class AskHistory(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
+    """→ list of HistoryView, newest first."""
+
+
+class AskShow(msgspec.Struct, frozen=True, kw_only=True, tag="show"):
+    """→ ShowAnswer."""
+
+    file: str | None = None
+    """Name of a file of the running set, whose text is wanted too."""
+
+
+class AskDiff(msgspec.Struct, frozen=True, kw_only=True, tag="diff"):
+    """What a reload would do now. → DiffAnswer."""
+
+
 class AskStop(msgspec.Struct, frozen=True, kw_only=True, tag="stop"):
     """Publish every failsafe at once, then end. Answered before the daemon ends."""
 
 
-Ask = AskStatus | AskPs | AskStats | AskJobOf | AskStop
+Ask = (
+    AskStatus | AskPs | AskStats | AskJobOf | AskWhy | AskSet
+    | AskReload | AskRollback | AskHistory | AskShow | AskDiff | AskStop
+)  # fmt: skip
 
 
 class StatusAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="status"):
@@ -60,6 +104,41 @@ class JobOfAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="job_of"):
     job: JobView
 
 
+class WhyAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="why"):
+    why: WhyView
+
+
+class SetAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="set"):
+    job: JobView
+
+
+class ReloadAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="reload"):
+    """Of AskReload and AskRollback."""
+
+    reload: ReloadView
+
+
+class HistoryAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
+    sets: list[HistoryView]
+
+
+class ShowAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="show"):
+    set: SetView
+    policies: tuple[PolicyView, ...]
+    files: tuple[FileView, ...]
+    text: str | None = None
+
+
+class DiffAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="diff"):
+    running: str
+    """Digest."""
+    directory: str
+    """Digest of what the directory holds."""
+    plan: tuple[DevicePlanView, ...] = ()
+    rejected: RejectedView | None = None
+    """What the directory holds would not load."""
+
+
 class StopAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="stop"):
     opened: int
     """Clients whose gates were opened."""
@@ -72,7 +151,10 @@ class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="error"):
     """A sentence for the user."""
 
 
-Answer = StatusAnswer | PsAnswer | StatsAnswer | JobOfAnswer | StopAnswer | ErrorAnswer
+Answer = (
+    StatusAnswer | PsAnswer | StatsAnswer | JobOfAnswer | WhyAnswer | SetAnswer
+    | ReloadAnswer | HistoryAnswer | ShowAnswer | DiffAnswer | StopAnswer | ErrorAnswer
+)  # fmt: skip
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):

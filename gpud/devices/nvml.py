@@ -15,6 +15,8 @@ from typing import Any
 import trio
 from attrs import frozen
 
+from gpud.model.ids import uuid_text as uuid_text
+
 log = logging.getLogger("gpud.devices")
 
 DEADLINE_S = 5.0
@@ -162,12 +164,6 @@ def uuid_bytes(text: str) -> bytes:
     if len(raw) != 16:
         raise DriverError(f"the driver names a device {text!r}, which is no UUID")
     return raw
-
-
-def uuid_text(raw: bytes) -> str:
-    """16 bytes → `GPU-8a5b…`, as the driver's tools print it."""
-    digits = raw.hex()
-    return "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 @asynccontextmanager

@@ -1,10 +1,12 @@
 """Who must look at whom: the peer table of each client, kept exact. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Container
 
+from gpud.engine.in_force import failsafe_of, knobs_of
 from gpud.engine.publish import device_words
+from gpud.engine.standing import rank_on
 from gpud.engine.state import Client, State
-from gpud.model.effects import Effect, PublishDevice, SendPeers
+from gpud.model.effects import Effect, PublishDevice, PublishFailsafe, SendPeers
 from gpud.model.ids import ClientId, Slot
 from gpud.model.knobs import PeerEntry
 
@@ -12,45 +14,63 @@ MAX_PEERS = 16
 """Looked at directly. Who is beyond is summed up in one word."""
 
 
-Ranked = dict[int, list[Client]]
-"""All clients by rank, oldest first."""
+Ranked = dict[Slot, dict[int, list[Client]]]
+"""Of each device, all its clients by rank, oldest first."""
 
 
 def by_rank(state: State) -> Ranked:
     """Made once for all clients that one event concerns."""
     found: Ranked = {}
     for client in sorted(state.clients.values(), key=lambda client: client.order):
-        found.setdefault(state.rank_of(client), []).append(client)
+        for slot in sorted(client.slots()):
+            found.setdefault(slot, {}).setdefault(rank_on(state, client, slot), []).append(client)
     return found
 
 
-def wanted_peers(state: State, client: Client, ranked: Ranked) -> list[Client]:
-    """Clients ranked above this one that share a device with it, oldest first. One that has yet to come back after a
+def wanted_peers(state: State, client: Client, ranked: Ranked) -> dict[Slot, list[Client]]:
+    """Of each device, the clients ranked above this one there, oldest first. One that has yet to come back after a
     restart counts only for those that have its page already."""
-    slots = client.slots()
-    if not slots or not state.policy.knobs(state.tenants[client.job].job_class).yields:
-        return []
-    rank = state.rank_of(client)
-    found = [
-        other
-        for above in ranked
-        if above < rank
-        for other in ranked[above]
-        if (other.live or other.id in client.peers) and slots & other.slots()
-    ]
-    return sorted(found, key=lambda other: other.order)
+    found: dict[Slot, list[Client]] = {}
+    for slot in sorted(client.slots()):
+        if not knobs_of(state, client, slot).yields:
+            continue
+        rank = rank_on(state, client, slot)
+        above = [
+            other
+            for theirs, others in ranked.get(slot, {}).items()
+            if theirs < rank
+            for other in others
+            if other.live or other.id in client.peers
+        ]
+        if above:
+            found[slot] = sorted(above, key=lambda other: other.order)
+    return found
 
 
-def update_readers(state: State, ranked: Ranked, rank: int, slots: frozenset[Slot]) -> dict[ClientId, list[Effect]]:
-    """Brings all up to date who must look at clients of this rank on these devices."""
-    readers = [c for below in ranked if below > rank for c in ranked[below] if slots & c.slots()]
-    return {reader.id: update_client(state, reader, ranked) for reader in readers}
+def ranks_of(state: State, client: Client) -> dict[Slot, int]:
+    """Of a client, by device."""
+    return {slot: rank_on(state, client, slot) for slot in client.slots()}
+
+
+def update_readers(state: State, ranked: Ranked, ranks: dict[Slot, int]) -> dict[ClientId, list[Effect]]:
+    """Brings all up to date who must look at a client of these ranks (on each device, the highest that it has or
+    had)."""
+    readers = {
+        reader.id: reader
+        for slot, rank in ranks.items()
+        for below, clients in ranked.get(slot, {}).items()
+        if below > rank
+        for reader in clients
+    }
+    oldest_first = sorted(readers.values(), key=lambda reader: reader.order)
+    return {reader.id: update_client(state, reader, ranked) for reader in oldest_first}
 
 
 def update_client(state: State, client: Client, ranked: Ranked) -> list[Effect]:
     """Brings one client's table and words up to date. The page is written before the message: an entry whose page is
     not mapped yet, or no more, does not hold, since its generation is not the mapped one's."""
-    wanted = wanted_peers(state, client, ranked)
+    on_slots = wanted_peers(state, client, ranked)
+    wanted = sorted({c.id: c for above in on_slots.values() for c in above}.values(), key=lambda other: other.order)
     kept = [other for other in wanted if other.id in client.peers]
     fresh = [other for other in wanted if other.id not in client.peers]
     chosen = (kept + fresh)[:MAX_PEERS]
@@ -62,7 +82,7 @@ def update_client(state: State, client: Client, ranked: Ranked) -> list[Effect]:
         table[other.id] = entry or PeerEntry(present=next(free), client=other.id, generation=other.generation)
     changed = table != client.peers
     client.peers = table
-    beyond = _beyond(client, (other for other in wanted if other.id not in table))
+    beyond = _beyond(on_slots, table)
     if beyond and beyond != client.beyond:
         state.look_due_ns = 0  # one of them may be active already, and tells of its next edge only: look at once
     client.beyond = beyond
@@ -75,20 +95,23 @@ def update_client(state: State, client: Client, ranked: Ranked) -> list[Effect]:
 
 
 def publish_client(state: State, client: Client, anew: bool = False) -> list[Effect]:
-    """The words of all its devices that differ from what its page says; all of them when the page is new."""
+    """Its failsafe, and the words of all its devices that differ from what its page says; all of it when the page is
+    new."""
     if anew:
-        client.words = {}
+        client.words, client.failsafe = {}, None
     words = {slot: device_words(state, client, slot) for slot in sorted(client.slots())}
     changed = [slot for slot, now in words.items() if client.words.get(slot) != now]
     client.words = words
+    failsafe, before = failsafe_of(state, client), client.failsafe
+    client.failsafe = failsafe
     if client.session is None:
         return []
-    return [PublishDevice(client=client.id, slot=slot, words=words[slot]) for slot in changed]
+    effects: list[Effect] = []
+    if failsafe != before:
+        effects.append(PublishFailsafe(client=client.id, after_ns=failsafe.after_ns))
+    return effects + [PublishDevice(client=client.id, slot=slot, words=words[slot]) for slot in changed]
 
 
-def _beyond(client: Client, left: Iterable[Client]) -> dict[Slot, frozenset[ClientId]]:
-    found: dict[Slot, set[ClientId]] = {}
-    for other in left:
-        for slot in client.slots() & other.slots():
-            found.setdefault(slot, set()).add(other.id)
-    return {slot: frozenset(ids) for slot, ids in found.items()}
+def _beyond(on_slots: dict[Slot, list[Client]], table: Container[ClientId]) -> dict[Slot, frozenset[ClientId]]:
+    found = {slot: frozenset(c.id for c in above if c.id not in table) for slot, above in on_slots.items()}
+    return {slot: ids for slot, ids in found.items() if ids}

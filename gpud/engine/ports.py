@@ -1,10 +1,10 @@
 """What the engine needs of the world. `daemon.py` passes the real ones in, tests pass fakes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from gpud.model.counters import Counters, HookCounters
-from gpud.model.effects import SendWelcome
+from gpud.model.effects import Reloaded, SendWelcome, StruckOut
 from gpud.model.events import Presence
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
@@ -23,6 +23,9 @@ class PagesPort(Protocol):
 
     def publish(self, client: ClientId, slot: Slot, words: DeviceWords) -> None: ...
 
+    def publish_failsafe(self, client: ClientId, after_ns: int | None) -> None:
+        """None: the gates never open by themselves."""
+
     def publish_others(self, client: ClientId, slot: Slot, active: bool) -> None: ...
 
     def refresh_lease(self, until_ns: int) -> None: ...
@@ -30,6 +33,9 @@ class PagesPort(Protocol):
     def counters(self) -> dict[tuple[ClientId, Slot], Counters]: ...
 
     def hook_counters(self, client: ClientId) -> HookCounters: ...
+
+    def histograms(self, wanted: Iterable[tuple[ClientId, Slot]]) -> dict[tuple[ClientId, Slot], tuple[int, ...]]:
+        """Of holds, those of the wanted that can be seen."""
 
     def presence(self, wanted: Iterable[tuple[ClientId, Slot]]) -> dict[tuple[ClientId, Slot], Presence]: ...
 
@@ -61,3 +67,33 @@ class StatePort(Protocol):
 
     def write(self, content: bytes) -> None:
         """Replaces it at once as a whole. Raises OSError."""
+
+
+class PolicyPort(Protocol):
+    """Whoever decides which policies run. Called on the engine's task: nothing here waits."""
+
+    def reloaded(self, done: Reloaded) -> None:
+        """The set is in force: all pages are written."""
+
+    def struck_out(self, out: StruckOut) -> None:
+        """A policy of the running set does not do: another set is asked for by BoardChanged."""
+
+    def devices_changed(self) -> None:
+        """Where `apply` lines point may be another device now."""
+
+
+class DeviceUsage(Protocol):
+    """How full a device is, bytes."""
+
+    @property
+    def total_bytes(self) -> int: ...
+
+    @property
+    def used_bytes(self) -> int: ...
+
+
+class DriverPort(Protocol):
+    """The driver's own figures."""
+
+    async def usage(self) -> Mapping[bytes, DeviceUsage]:
+        """By UUID; empty while it does not answer. Never waits for long."""

@@ -1,5 +1,7 @@
 """Knobs → the words of a control page. Pure. The bits are those of gpud_page.h; a test compares them."""
 
+from gpud.engine.in_force import knobs_of
+from gpud.engine.standing import standing
 from gpud.engine.state import Client, State
 from gpud.model.ids import Slot
 from gpud.model.knobs import DeviceWords, PeerWords
@@ -26,21 +28,11 @@ REASONS = {
 
 def device_words(state: State, client: Client, slot: Slot) -> DeviceWords:
     """What the client's control page must say of one of its devices now."""
-    unit = state.unit_of(client)
+    own = standing(state, state.tenants[client.job], slot)
     if state.stopped:
-        return DeviceWords(rank=unit.rank, unit=unit.id)
-    knobs = state.policy.knobs(state.tenants[client.job].job_class)
-    peers = tuple(
-        PeerWords(
-            client=entry.client,
-            rank=state.rank_of(state.clients[entry.client]),
-            unit=state.unit_of(state.clients[entry.client]).id,
-            generation=entry.generation,
-            present=entry.present,
-        )
-        for entry in sorted(client.peers.values(), key=lambda entry: entry.present)
-        if slot in state.clients[entry.client].slots()
-    )
+        return DeviceWords(rank=own.rank, unit=own.unit)
+    knobs = knobs_of(state, client, slot)
+    peers = _peers(state, client, slot, own.rank) if knobs.yields else ()
     before = client.words.get(slot)
     beyond = bool(client.beyond.get(slot))
     gate = GATE_PAUSED if knobs.pause else 0
@@ -49,8 +41,8 @@ def device_words(state: State, client: Client, slot: Slot) -> DeviceWords:
     gate |= GATE_WINDOW if knobs.max_inflight else 0
     return DeviceWords(
         gate=gate,
-        rank=unit.rank,
-        unit=unit.id,
+        rank=own.rank,
+        unit=own.unit,
         peers=peers,
         others_active=beyond and before is not None and before.others_active,
         max_inflight=knobs.max_inflight or 0,
@@ -58,3 +50,24 @@ def device_words(state: State, client: Client, slot: Slot) -> DeviceWords:
         resume_after_ns=knobs.resume_after_ns,
         max_pause_ns=knobs.max_pause_ns,
     )
+
+
+def _peers(state: State, client: Client, slot: Slot, rank: int) -> tuple[PeerWords, ...]:
+    """Of its table, those ranked above it on this device."""
+    rows = []
+    for entry in sorted(client.peers.values(), key=lambda entry: entry.present):
+        peer = state.clients[entry.client]
+        if slot not in peer.slots():
+            continue
+        its = standing(state, state.tenants[peer.job], slot)
+        if its.rank < rank:
+            rows.append(
+                PeerWords(
+                    client=entry.client,
+                    rank=its.rank,
+                    unit=its.unit,
+                    generation=entry.generation,
+                    present=entry.present,
+                )
+            )
+    return tuple(rows)

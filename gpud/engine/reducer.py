@@ -4,16 +4,17 @@ Effects are in the order in which they must become visible. An event about a cli
 end while their last events are under way.
 """
 
-from gpud.engine import ticking
-from gpud.engine.classify import classify
-from gpud.engine.peers import by_rank, publish_client, update_client, update_readers
+from gpud.engine import pins, runs, swap_board, ticking
+from gpud.engine.classify import UNCLASSIFIED, admit, facts_of, place_everywhere, read_launch
+from gpud.engine.peers import by_rank, publish_client, ranks_of, update_client, update_readers
+from gpud.engine.standing import class_text, drop_unused_units
 from gpud.engine.state import Client, Device, State, Tenant
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model import refusals
 from gpud.model.effects import Effect
 from gpud.model.errors import Refused
-from gpud.model.ids import ClientId, Generation, JobId, Slot, UnitId
+from gpud.model.ids import ClientId, Generation, JobId, Slot
 from gpud.model.units import MILLISECOND
 
 MAX_DEVICES = 8
@@ -23,10 +24,14 @@ PEERS_DEADLINE_NS = 100 * MILLISECOND
 
 def react(state: State, event: ev.Event, now: int) -> list[Effect]:
     """Changes `state` and says what is to be done. `now` is monotonic, in nanoseconds."""
+    return runs.keep_up(state, now) + _react(state, event, now)
+
+
+def _react(state: State, event: ev.Event, now: int) -> list[Effect]:
     match event:
         case ev.Tick():
             expired = ticking.expired(state, now)
-            effects = [effect for client in expired for effect in _forget(state, client, "did not come back")]
+            effects = [effect for client in expired for effect in _forget(state, client, "did not come back", now)]
             return effects + ticking.tick(state, event, now)
         case ev.WentActive() | ev.WentIdle():
             return _edge(state, event, now)
@@ -43,15 +48,29 @@ def react(state: State, event: ev.Event, now: int) -> list[Effect]:
         case ev.Detached():
             client = state.clients.get(event.client)
             gone = client is None or client.session != event.session
-            return [] if client is None or gone else _forget(state, client, event.reason)
+            return [] if client is None or gone else _forget(state, client, event.reason, now)
         case ev.SessionEnded():
-            return _session_ended(state, event)
+            return _session_ended(state, event, now)
         case ev.PagesFailed():
-            return _pages_failed(state, event)
+            return _pages_failed(state, event, now)
         case ev.LauncherEnded():
             return _launcher_ended(state, event)
         case ev.DevicesFound():
-            return _devices_found(state, event)
+            return _devices_found(state, event, now)
+        case ev.MemorySeen():
+            state.memory |= {uuid: (total, used, now) for uuid, (total, used) in event.devices.items()}
+            return []
+        case ev.PluginSample():
+            until = event.mono_ns + event.stale_after_ns
+            state.samples[event.plugin, event.signal, event.target] = (event.value, until)
+            return []
+        case ev.PluginsGone():
+            state.samples = {key: sample for key, sample in state.samples.items() if key[0] != event.plugin}
+            return []
+        case ev.PinAsked():
+            return pins.pin(state, event, now)
+        case ev.BoardChanged():
+            return swap_board.swap(state, event, now)
         case ev.DrainAsked():
             state.draining = True
             return [do.SaveState()]
@@ -64,26 +83,28 @@ def _launch(state: State, event: ev.LaunchAsked, now: int) -> list[Effect]:
     if state.draining:
         return [do.Refuse(session=event.session, code=refusals.DRAINING, text=_DRAINING)]
     try:
-        asked = classify(event.asked, event.who.command, state.policy)
+        asked = read_launch(event.asked, event.who.command)
+        placed = admit(state.board, asked, event.who, state.claims, state.system)
     except Refused as refused:
         return [do.Refuse(session=event.session, code=refusals.POLICY, text=str(refused))]
     tenant = Tenant(
         id=_new_job(state),
-        unit=_unit_named(state, asked.job_class),
-        job_class=asked.job_class,
-        claimed=asked.claimed,
-        labels=asked.labels,
         name=asked.name,
         command=asked.command,
+        exe=asked.exe,
+        labels=asked.labels,
+        pin=asked.pin,
         who=event.who,
+        facts=facts_of(event.who, asked.labels, asked.exe),
+        placed=placed,
         launcher=True,
         launcher_alive=True,
         session=event.session,
         began_ns=now,
     )
-    _admit(state, tenant)
+    state.tenants[tenant.id] = tenant
     environment = state.environment + ((("CUDA_VISIBLE_DEVICES", asked.gpu),) if asked.gpu else ())
-    text = f"job {tenant.id} ({tenant.name}, {tenant.job_class}) of {tenant.who.user} began"
+    text = f"job {tenant.id} ({tenant.name}, {class_text(state, tenant)}) of {tenant.who.user} began"
     return [
         do.SaveState(),
         do.SendJob(session=event.session, job=tenant.id, environment=environment),
@@ -126,27 +147,33 @@ def _attach(state: State, event: ev.AttachAsked, now: int) -> list[Effect]:
         )
     )
     verb = "came back" if again else "attached"
-    text = f"client {client.id} (pid {client.who.pid}) of job {tenant.id} ({tenant.job_class}) {verb}"
-    return [*effects, do.Record(level="info", text=text)]
+    text = f"client {client.id} (pid {client.who.pid}) of job {tenant.id} ({class_text(state, tenant)}) {verb}"
+    effects.append(do.Record(level="info", text=text))
+    if not tenant.launcher and UNCLASSIFIED in class_text(state, tenant):
+        text = f"no class takes job {tenant.id} ({tenant.name}), which attached by itself: it runs below all classes"
+        effects.append(do.Record(level="warning", text=text))
+    return effects
 
 
 def _new_client(state: State, event: ev.AttachAsked, now: int, again: bool) -> Client:
     tenant = state.tenant_of(event.who)
     if tenant is None:
-        asked = classify((), event.who.command, state.policy)
+        asked = read_launch((), event.who.command)
+        facts = facts_of(event.who, {}, "")
         tenant = Tenant(
             id=_new_job(state),
-            unit=_unit_named(state, asked.job_class),
-            job_class=asked.job_class,
-            claimed=None,
-            labels={},
             name=asked.name,
             command=asked.command,
+            exe="",
+            labels={},
+            pin=None,
             who=event.who,
+            facts=facts,
+            placed=place_everywhere(state.board, facts, None),
             launcher=False,
             began_ns=now,
         )
-        _admit(state, tenant)
+        state.tenants[tenant.id] = tenant
     if again:
         generation = event.generation
     else:
@@ -181,10 +208,13 @@ def _mapped(state: State, event: ev.Mapped, now: int) -> list[Effect]:
     effects += update_client(state, client, ranked)
     if client.peers and not any(isinstance(effect, do.SendPeers) for effect in effects):
         effects.append(_peers_again(client))  # a client taken over maps them anew
-    for theirs in update_readers(state, ranked, state.rank_of(client), client.slots()).values():
+    for theirs in update_readers(state, ranked, ranks_of(state, client)).values():
         effects += theirs
+    if state.tick_due_ns is None:
+        ticking.plan(state, now)  # of a client taken over, it is the first that is heard
     for slot in client.slots():
         ticking.look_now(state, client, slot, now)
+        ticking.hurry(state, slot, now)
     return effects
 
 
@@ -192,12 +222,23 @@ def _devices(state: State, event: ev.DevicesReported, now: int) -> list[Effect]:
     client = state.clients.get(event.client)
     if client is None or client.session is None:
         return []
-    before = client.slots()
+    before = ranks_of(state, client)
+    client.devices, known = (), set(state.devices)
+    deserted = known - {slot for other in state.clients.values() for slot in other.slots()}
     client.devices = tuple(_slot_for(state, uuid, total) for uuid, total in event.devices)
+    effects: list[Effect] = [do.DevicesChanged()] if set(state.devices) - known else []
+    effects += runs.keep_up(state, now)
+    for slot in before.keys() - client.slots():
+        _forget_readings(state, client, slot)
+    for slot in sorted(client.slots() & deserted):
+        effects += runs.tick_device(state, slot, now)  # it has slept while nobody was there
+    ticking.plan(state, now)
+    for slot in sorted(before.keys() | client.slots()):
+        ticking.hurry(state, slot, now)
     ranked = by_rank(state)
-    effects = update_client(state, client, ranked)
+    effects += update_client(state, client, ranked)
     client.awaited = {}
-    for number, theirs in update_readers(state, ranked, state.rank_of(client), before | client.slots()).items():
+    for number, theirs in update_readers(state, ranked, before | ranks_of(state, client)).items():
         reader = state.clients[number]
         effects += theirs
         sent = any(isinstance(effect, do.SendPeers) for effect in theirs)
@@ -207,6 +248,7 @@ def _devices(state: State, event: ev.DevicesReported, now: int) -> list[Effect]:
     if not client.awaited:
         effects.append(_slots(client))
     _drop_unused_devices(state)
+    effects += runs.keep_up(state, now)
     return [*effects, do.SaveState()]
 
 
@@ -242,42 +284,50 @@ def _edge(state: State, event: ev.WentActive | ev.WentIdle, now: int) -> list[Ef
         return []
     if isinstance(event, ev.WentActive):  # its presence page is what holds; this is only when to look
         ticking.look_now(state, client, event.slot, now)
+        state.active.add((client.id, event.slot))
+    else:
+        state.active.discard((client.id, event.slot))
+    ticking.hurry(state, event.slot, now)
     return []
 
 
-def _forget(state: State, client: Client, reason: str) -> list[Effect]:
+def _forget(state: State, client: Client, reason: str, now: int) -> list[Effect]:
     """The client is gone: nobody looks at it or waits for it any more."""
-    rank, slots = state.rank_of(client), client.slots()
+    ranks = ranks_of(state, client)
     del state.clients[client.id]
     tenant = state.tenants[client.job]
     tenant.clients.discard(client.id)
     effects: list[Effect] = []
-    for theirs in update_readers(state, by_rank(state), rank, slots).values():
+    for theirs in update_readers(state, by_rank(state), ranks).values():
         effects += theirs
     client.mapped_serial = client.serial
     effects += _answered(state, client)
     effects.append(do.DropPages(client=client.id))
+    for slot in ranks:
+        _forget_readings(state, client, slot)
+        ticking.hurry(state, slot, now)
     _end_if_empty(state, tenant)
     _drop_unused_devices(state)
+    effects += runs.keep_up(state, now)
     if not state.clients:
-        state.lease_due_ns = state.look_due_ns = state.adopt_until_ns = None
+        state.lease_due_ns = state.look_due_ns = state.adopt_until_ns = state.tick_due_ns = None
     text = f"client {client.id} (pid {client.who.pid}) of job {tenant.id} detached: {reason}"
     return [*effects, do.SaveState(), do.Record(level="info", text=text)]
 
 
-def _pages_failed(state: State, event: ev.PagesFailed) -> list[Effect]:
+def _pages_failed(state: State, event: ev.PagesFailed, now: int) -> list[Effect]:
     client = state.clients.get(event.client)
     if client is None:
         return []
-    effects = _forget(state, client, event.text)
+    effects = _forget(state, client, event.text, now)
     if client.session is None:
         return effects
     return [do.Refuse(session=client.session, code=event.code, text=event.text), *effects]
 
 
-def _session_ended(state: State, event: ev.SessionEnded) -> list[Effect]:
+def _session_ended(state: State, event: ev.SessionEnded, now: int) -> list[Effect]:
     clients = [client for client in state.clients.values() if client.session == event.session]
-    effects = [effect for client in clients for effect in _forget(state, client, event.reason)]
+    effects = [effect for client in clients for effect in _forget(state, client, event.reason, now)]
     for tenant in [tenant for tenant in state.tenants.values() if tenant.session == event.session]:
         effects += _launcher_ended(state, ev.LauncherEnded(job=tenant.id))
     return effects
@@ -292,13 +342,25 @@ def _launcher_ended(state: State, event: ev.LauncherEnded) -> list[Effect]:
     return [do.SaveState(), do.Record(level="info", text=f"the launcher of job {tenant.id} ended")]
 
 
-def _devices_found(state: State, event: ev.DevicesFound) -> list[Effect]:
-    for uuid, name, total in event.devices:
+def _devices_found(state: State, event: ev.DevicesFound, now: int) -> list[Effect]:
+    changed = False
+    for index, (uuid, name, total) in enumerate(event.devices):
         slot = _slot_for(state, uuid, total)
         if slot is not None:
-            state.devices[slot].name = name
-            state.devices[slot].total_bytes = total
-    return []
+            device = state.devices[slot]
+            changed = changed or (device.name, device.index) != (name, index)
+            device.name, device.index, device.total_bytes = name, index, total
+    if not changed:
+        return []
+    effects = [*runs.keep_up(state, now), do.DevicesChanged()]
+    if any(state.runs[slot].stack != state.stack_for(device) for slot, device in state.devices.items()):
+        effects += swap_board.swap(state, ev.BoardChanged(board=state.board, why="devices"), now)
+    return effects
+
+
+def _forget_readings(state: State, client: Client, slot: Slot) -> None:
+    state.meters.pop((client.id, slot), None)
+    state.active.discard((client.id, slot))
 
 
 def _slots(client: Client) -> Effect:
@@ -319,7 +381,7 @@ def _slot_for(state: State, uuid: bytes, total_bytes: int) -> Slot | None:
     free = [Slot(number) for number in range(MAX_DEVICES) if Slot(number) not in state.devices]
     if not free:
         return None
-    state.devices[free[0]] = Device(slot=free[0], uuid=uuid, total_bytes=total_bytes)
+    state.devices[free[0]] = Device(slot=free[0], uuid=uuid, total_bytes=total_bytes, index=free[0])
     return free[0]
 
 
@@ -336,19 +398,10 @@ def _new_job(state: State) -> JobId:
     return job
 
 
-def _unit_named(state: State, name: str) -> UnitId:
-    return next(unit.id for unit in state.units.values() if unit.name == name)
-
-
-def _admit(state: State, tenant: Tenant) -> None:
-    state.tenants[tenant.id] = tenant
-    state.units[tenant.unit].tenants.add(tenant.id)
-
-
 def _end_if_empty(state: State, tenant: Tenant) -> None:
     if not tenant.clients and not tenant.launcher_alive:
         del state.tenants[tenant.id]
-        state.units[tenant.unit].tenants.discard(tenant.id)
+        drop_unused_units(state)
 
 
 def _may_keep(state: State, generation: Generation) -> bool:

@@ -2,12 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 
-from gpud.engine.publish import GATE_PREEMPT, GATE_WINDOW, REASONS
+from gpud.engine.board import Applied
+from gpud.engine.explained import of_word, place
+from gpud.engine.in_force import said, tightest
+from gpud.engine.publish import GATE_PAUSED, GATE_PREEMPT, GATE_WINDOW, REASONS
+from gpud.engine.standing import class_text
 from gpud.engine.state import Client, State, Tenant
 from gpud.model.counters import Counters, HookCounters
-from gpud.model.ids import ClientId, JobId, Slot
+from gpud.model.ids import ClientId, JobId, Slot, uuid_text
 from gpud.model.units import FOREVER_NS, format_duration
-from gpud.model.views import HoldView, JobStats, JobView
+from gpud.model.views import AppliedView, ClassView, HoldView, JobStats, JobView, PolicyView
+from gpud.policies.quantities import show_value
 
 Sums = Mapping[tuple[ClientId, Slot], Counters]
 
@@ -21,7 +26,7 @@ def job_view(state: State, tenant: Tenant, sums: Sums, now: int) -> JobView:
         id=tenant.id,
         name=tenant.name,
         user=tenant.who.user,
-        job_class=tenant.job_class,
+        job_class=class_text(state, tenant),
         state=_state(clients, [row for _, _, row in rows], why),
         pids=tuple(sorted({client.who.pid for client in clients})),
         launcher_pid=tenant.who.pid if tenant.launcher and tenant.launcher_alive else None,
@@ -31,6 +36,48 @@ def job_view(state: State, tenant: Tenant, sums: Sums, now: int) -> JobView:
         age_ns=max(now - tenant.began_ns, 0),
         used_bytes=_total(row.used_bytes for _, _, row in rows),
         why=why,
+        pinned=any(placed.how == "pinned" for placed in tenant.placed.values()),
+        classes=classes(state, tenant),
+    )
+
+
+def classes(state: State, tenant: Tenant) -> tuple[ClassView, ...]:
+    """Where each policy puts it; one applied with several arguments once, unless they differ."""
+    found: dict[ClassView, None] = {}
+    for applied in state.board.applied:
+        placed = tenant.placed[applied.program.digest]
+        found[ClassView(policy=applied.name, job_class=placed.job_class or "", how=placed.how)] = None
+    return tuple(found)
+
+
+def policies(state: State) -> tuple[PolicyView, ...]:
+    """What applies to each device, and to those that come later."""
+    named = [
+        PolicyView(device=slot, uuid=uuid_text(state.devices[slot].uuid), policies=_running(state, slot))
+        for slot in sorted(state.devices)
+    ]
+    others = tuple(_applied_view(applied, False) for applied in state.board.others)
+    return (*named, PolicyView(device=None, uuid="", policies=others))
+
+
+def _running(state: State, slot: Slot) -> tuple[AppliedView, ...]:
+    run = state.runs.get(slot)
+    failed = [ran.failed for ran in run.ran] if run is not None else []
+    return tuple(
+        _applied_view(applied, bool(failed) and failed[index]) for index, applied in enumerate(state.stack_on(slot))
+    )
+
+
+def _applied_view(applied: Applied, failed: bool) -> AppliedView:
+    ir = applied.program.ir
+    return AppliedView(
+        name=applied.name,
+        arguments=tuple((param.name, show_value(param.value, param.type)) for param in ir.params),
+        mode=ir.mode,
+        classes=tuple(job_class.name for job_class in ir.classes),
+        digest=applied.program.digest,
+        steps=applied.program.steps,
+        failed=failed,
     )
 
 
@@ -99,13 +146,29 @@ def _why(state: State, rows: list[tuple[Client, Slot, Counters]], now: int) -> H
 
 def _sentence(state: State, client: Client, slot: Slot, row: Counters, holder: Tenant | None, since: int) -> str:
     words = client.words.get(slot)
+    tenant = state.tenants[client.job]
     how_long = f"for {format_duration(since // 1000 * 1000)}"
     if row.hold_reason == GATE_PREEMPT and words is not None:
-        who = f"job {holder.id} ({holder.name}, {holder.job_class})" if holder else "a job of higher rank"
+        who = f"job {holder.id} ({holder.name}, {class_text(state, holder)})" if holder else "a job of higher rank"
         resume = format_duration(words.resume_after_ns)
         text = f"held {how_long}: {who} is active; goes on {resume} after it is idle"
         pause = words.max_pause_ns
         return text if pause >= FOREVER_NS else f"{text}, one launch after {format_duration(pause)} at most"
     if row.hold_reason == GATE_WINDOW and words is not None:
-        return f"held {how_long}: its window of {words.max_inflight} unfinished launches is full"
-    return f"held {how_long} by the policy {state.policy.name}"
+        text = f"held {how_long}: its window of {words.max_inflight} unfinished launches is full"
+        return text + _by(state, tenant, slot, "max_inflight")
+    if row.hold_reason == GATE_PAUSED:
+        return f"held {how_long}: it is paused{_by(state, tenant, slot, 'pause')}"
+    policies = ", ".join(applied.name for applied in state.stack_on(slot)) if slot in state.runs else ""
+    return f"held {how_long} by the policy {policies or 'of no file'}"
+
+
+def _by(state: State, tenant: Tenant, slot: Slot, knob: str) -> str:
+    """Which rule says so, in words after a sentence."""
+    found = tightest(knob, said(state, tenant, slot, knob)) if slot in state.runs else None
+    if found is None:
+        return ""
+    explained = of_word(found)
+    because = f": “{explained.because}”" if explained.because else ""
+    rule = f", {explained.rule}" if explained.line else ""
+    return f"{because} ({place(explained)}{rule})"

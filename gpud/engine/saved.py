@@ -7,14 +7,17 @@ from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
-from attrs import frozen
+from attrs import Factory, frozen
 
+from gpud.engine.classify import facts_of, place_everywhere
 from gpud.engine.state import Client, Device, State, Tenant
 from gpud.model.events import Who
 from gpud.model.ids import ClientId, Generation, JobId, Slot
 from gpud.model.knobs import PeerEntry
 
-FORMAT = 1
+FORMAT = 2
+READS = (1, 2)
+"""1: before policies could be written; what it called `claimed` is a pin."""
 
 _Slot = Annotated[int, msgspec.Meta(ge=0, lt=8)]
 """Decides where in a page is written: nothing else may come from a file."""
@@ -23,8 +26,6 @@ _Slot = Annotated[int, msgspec.Meta(ge=0, lt=8)]
 @frozen(kw_only=True)
 class SavedTenant:
     id: int
-    job_class: str
-    claimed: str | None
     labels: dict[str, str]
     name: str
     command: str
@@ -32,6 +33,13 @@ class SavedTenant:
     launcher: bool
     launcher_alive: bool
     began_ns: int
+    pin: str | None = None
+    exe: str = ""
+    classes: dict[str, str | None] = Factory(dict)
+    """Policy → where it put this job: for people who read the file. The next daemon sorts it anew, by the same
+    facts."""
+    claimed: str | None = None
+    """In format 1 only."""
 
 
 @frozen(kw_only=True)
@@ -54,6 +62,8 @@ class SavedDevice:
     uuid: bytes
     total_bytes: int
     name: str
+    index: int | None = None
+    """None: in format 1."""
 
 
 @frozen(kw_only=True)
@@ -83,8 +93,6 @@ def dump(state: State, boot: str) -> bytes:
         tenants=[
             SavedTenant(
                 id=t.id,
-                job_class=t.job_class,
-                claimed=t.claimed,
                 labels=t.labels,
                 name=t.name,
                 command=t.command,
@@ -92,6 +100,9 @@ def dump(state: State, boot: str) -> bytes:
                 launcher=t.launcher,
                 launcher_alive=t.launcher_alive,
                 began_ns=t.began_ns,
+                pin=t.pin,
+                exe=t.exe,
+                classes={applied.name: t.placed[applied.program.digest].job_class for applied in state.board.applied},
             )
             for t in state.tenants.values()
         ],
@@ -110,7 +121,7 @@ def dump(state: State, boot: str) -> bytes:
             for c in state.clients.values()
         ],
         devices=[
-            SavedDevice(slot=d.slot, uuid=d.uuid, total_bytes=d.total_bytes, name=d.name)
+            SavedDevice(slot=d.slot, uuid=d.uuid, total_bytes=d.total_bytes, name=d.name, index=d.index)
             for d in state.devices.values()
         ],
     )
@@ -123,21 +134,27 @@ def load(content: bytes, boot: str) -> Saved | None:
         saved = msgspec.json.decode(content, type=Saved)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise ValueError(f"the state file cannot be read: {error}") from None
-    if saved.format != FORMAT:
-        raise ValueError(f"the state file has format {saved.format}, this daemon reads {FORMAT}")
+    if saved.format not in READS:
+        raise ValueError(f"the state file has format {saved.format}, this daemon reads {READS[0]} to {READS[-1]}")
     return saved if saved.boot == boot else None
 
 
 def restore(state: State, saved: Saved, alive: Callable[[int, int], bool], adopt_until_ns: int) -> None:
-    """Puts what still lives into a fresh state. `alive(pid, started)` asks the kernel. Classes that the policy no
-    longer has become its last one."""
+    """Puts what still lives into a fresh state. `alive(pid, started)` asks the kernel. Everybody is sorted anew by the
+    policies that run now."""
     state.next_job = saved.next_job
     state.next_client = saved.next_client
     state.next_order = saved.next_order
     state.last_generation = max(state.last_generation, saved.last_generation)
     for device in saved.devices:
         slot = Slot(device.slot)
-        state.devices[slot] = Device(slot=slot, uuid=device.uuid, total_bytes=device.total_bytes, name=device.name)
+        state.devices[slot] = Device(
+            slot=slot,
+            uuid=device.uuid,
+            total_bytes=device.total_bytes,
+            index=device.slot if device.index is None else device.index,
+            name=device.name,
+        )
     living = [client for client in saved.clients if alive(client.who.pid, client.who.started)]
     for tenant in saved.tenants:
         clients = {ClientId(client.id) for client in living if client.job == tenant.id}
@@ -154,24 +171,24 @@ def restore(state: State, saved: Saved, alive: Callable[[int, int], bool], adopt
 
 
 def _restore_tenant(state: State, saved: SavedTenant, clients: set[ClientId], launcher_alive: bool) -> None:
-    job_class = saved.job_class if saved.job_class in state.policy.order else state.policy.order[-1]
-    unit = next(unit for unit in state.units.values() if unit.name == job_class)
+    facts = facts_of(saved.who, saved.labels, saved.exe)
+    pin = saved.pin if saved.pin is not None else saved.claimed
     tenant = Tenant(
         id=JobId(saved.id),
-        unit=unit.id,
-        job_class=job_class,
-        claimed=saved.claimed,
-        labels=saved.labels,
         name=saved.name,
         command=saved.command,
+        exe=saved.exe,
+        labels=saved.labels,
+        pin=pin,
         who=saved.who,
+        facts=facts,
+        placed=place_everywhere(state.board, facts, pin),
         launcher=saved.launcher,
         launcher_alive=launcher_alive,
         began_ns=saved.began_ns,
         clients=clients,
     )
     state.tenants[tenant.id] = tenant
-    unit.tenants.add(tenant.id)
 
 
 def _restore_client(state: State, saved: SavedClient) -> None:

@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 import trio
+from attrs import evolve
 
-from gpud.engine import saved, ticking
-from gpud.engine.ports import PagesPort, SessionsPort, StatePort
+from gpud.engine import host, pins, runs, saved, swap_board, ticking
+from gpud.engine.explained import sentence
+from gpud.engine.ports import DriverPort, PagesPort, PolicyPort, SessionsPort, StatePort
 from gpud.engine.reducer import react
 from gpud.engine.state import State
 from gpud.model import effects as do
@@ -21,20 +23,34 @@ log = logging.getLogger("gpud.engine")
 
 ADOPT_NS = 10 * SECOND
 """How long clients of an earlier daemon may take to come back."""
+MEMORY_S = 0.5
+"""Between two questions to the driver how full its devices are, while a policy wants to know."""
 
 
 class Engine:
     """Made by `open_engine`. Other tasks may read `state` between awaits, never change it."""
 
     def __init__(
-        self, state: State, pages: PagesPort, sessions: SessionsPort, file: StatePort, boot: str, now: Callable[[], int]
+        self,
+        state: State,
+        pages: PagesPort,
+        sessions: SessionsPort,
+        file: StatePort,
+        *,
+        boot: str,
+        now: Callable[[], int],
+        wall: Callable[[], int],
+        policies: PolicyPort | None,
     ) -> None:
         self.state = state
         self.pages = pages
         self.now = now
+        self._wall = wall
         self._sessions = sessions
         self._file = file
         self._boot = boot
+        self._policies = policies
+        self._memory_wanted = trio.Event()
         self.ticks = 0
         """Timer wake-ups so far."""
 
@@ -56,17 +72,49 @@ class Engine:
     def tick(self) -> None:
         """Time has passed."""
         self.ticks += 1
-        self.handle(ev.Tick(presence=self.pages.presence(ticking.wanted(self.state))))
+        due = self.state.tick_due_ns
+        reading = self.read(ticking.needs(self.state)) if due is not None and self.now() >= due else None
+        self.handle(ev.Tick(presence=self.pages.presence(ticking.wanted(self.state)), reading=reading))
+
+    def read(self, needs: ticking.Needs) -> ev.Reading:
+        """The world now, as far as policies want to know."""
+        return ev.Reading(
+            wall_ns=self._wall(),
+            counters=self.pages.counters(),
+            histograms=self.pages.histograms(needs.histograms),
+            host_free=host.memory_free() if needs.host else None,
+        )
 
     def handle(self, event: ev.Event) -> None:
         """Decides, and does what was decided. Never waits."""
+        if isinstance(event, ev.BoardChanged) and event.reading is None:
+            event = evolve(event, reading=self.read(swap_board.needs(self.state, event.board)))
         pending = [event]
         while pending:
             effects = react(self.state, pending.pop(0), self.now())
             pending += self._carry_out(effects)
+        if ticking.needs_memory(self.state):
+            self._memory_wanted.set()
+
+    def pin(self, job: int, job_class: str | None, *, by_operator: bool) -> None:
+        """Chooses the class of a job; None: its labels decide again. Raises Refused."""
+        tenant = pins.judge(self.state, job, job_class, by_operator)
+        self.handle(ev.PinAsked(job=tenant.id, job_class=job_class, by_operator=by_operator))
+
+    async def watch_memory(self, driver: DriverPort) -> None:
+        """Asks the driver how full its devices are while a policy wants to know, and not otherwise."""
+        while True:
+            await self._memory_wanted.wait()
+            if not ticking.needs_memory(self.state):
+                self._memory_wanted = trio.Event()
+                continue
+            usage = await driver.usage()
+            self.handle(ev.MemorySeen(devices={uuid: (u.total_bytes, u.used_bytes) for uuid, u in usage.items()}))
+            await trio.sleep(MEMORY_S)
 
     def adopt(self) -> None:
-        """After a restart: watches the launchers of jobs taken over."""
+        """After a restart: begins the policies of devices taken over, and watches the launchers of jobs."""
+        self._carry_out(runs.keep_up(self.state, self.now()))
         for tenant in self.state.tenants.values():
             if tenant.launcher and tenant.launcher_alive:
                 self._sessions.watch_launcher(tenant.id, tenant.who.pid, tenant.who.started)
@@ -99,6 +147,8 @@ class Engine:
         match effect:
             case do.PublishDevice():
                 pages.publish(effect.client, effect.slot, effect.words)
+            case do.PublishFailsafe():
+                pages.publish_failsafe(effect.client, effect.after_ns)
             case do.PublishOthers():
                 pages.publish_others(effect.client, effect.slot, effect.active)
             case do.RefreshLease():
@@ -123,6 +173,22 @@ class Engine:
                 self._save()
             case do.Record():
                 log.log(logging.WARNING if effect.level == "warning" else logging.INFO, "%s", effect.text)
+            case do.KnobChanged():
+                log.debug("device %d: %s, was %s", effect.slot, sentence(effect.because), effect.before)
+            case _:
+                self._tell(effect)
+
+    def _tell(self, effect: do.Effect) -> None:
+        """Whoever decides which policies run."""
+        if self._policies is None:
+            return
+        match effect:
+            case do.Reloaded():
+                self._policies.reloaded(effect)
+            case do.StruckOut():
+                self._policies.struck_out(effect)
+            case do.DevicesChanged():
+                self._policies.devices_changed()
 
     def _create(self, effect: do.CreatePages) -> None:
         if not effect.adopt:
@@ -155,11 +221,17 @@ async def open_engine(
     *,
     boot: str,
     now: Callable[[], int] = time.monotonic_ns,
+    wall: Callable[[], int] = time.time_ns,
+    policies: PolicyPort | None = None,
+    driver: DriverPort | None = None,
 ) -> AsyncIterator[Engine]:
-    """Runs until left; leaving it changes neither pages nor file."""
-    engine = Engine(state, pages, sessions, file, boot, now)
+    """Runs until left; leaving it changes neither pages nor file. Without a `driver` nobody knows how full devices
+    are."""
+    engine = Engine(state, pages, sessions, file, boot=boot, now=now, wall=wall, policies=policies)
     async with events, trio.open_nursery() as nursery:
         engine.adopt()
         nursery.start_soon(engine.run, events)
+        if driver is not None:
+            nursery.start_soon(engine.watch_memory, driver)
         yield engine
         nursery.cancel_scope.cancel()

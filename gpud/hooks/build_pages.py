@@ -22,6 +22,7 @@ void gpud_histogram(const struct gpud_activity_page *page, uint32_t device, uint
 void gpud_publish_device(struct gpud_control_page *page, uint32_t device, const struct gpud_control_device *words);
 void gpud_publish_others(struct gpud_control_page *page, uint32_t device, uint32_t active);
 void gpud_publish_lease(struct gpud_control_page *page, uint64_t until_ns);
+void gpud_publish_failsafe(struct gpud_control_page *page, uint32_t failsafe, uint64_t after_ns);
 void gpud_publish_detach(struct gpud_control_page *page);
 """
 

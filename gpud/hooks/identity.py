@@ -4,6 +4,7 @@ SO_PEERPIDFD (Linux ≥ 6.5) names the very process that connected. Without it: 
 and the PING that is answered afterwards, so the number was not handed to somebody else in between.
 """
 
+import grp
 import os
 import pwd
 import socket
@@ -46,6 +47,7 @@ def peer_of(connection: socket.socket) -> Peer:
         started = start_time(pid)
         if started is None or _pid_behind(pidfd) != pid:
             raise IdentityError(f"process {pid} ended while it attached")
+        group, all_groups = groups(pid)
         who = Who(
             pid=pid,
             started=started,
@@ -53,6 +55,10 @@ def peer_of(connection: socket.socket) -> Peer:
             user=_user_name(uid),
             command=_command(pid),
             ancestors=ancestors(pid),
+            exe=exe(pid),
+            cgroup=cgroup(pid),
+            group=group,
+            groups=all_groups,
         )
     except BaseException:
         os.close(pidfd)
@@ -138,6 +144,50 @@ def _command(pid: int) -> str:
     except OSError:
         return ""
     return b" ".join(words).decode(errors="replace").replace("\n", " ")
+
+
+def _proc(pid: int, name: str) -> str:
+    return f"/proc/{pid}/{name}"
+
+
+def exe(pid: int) -> str:
+    """Path of its program; empty where the kernel does not say: it is gone, or has more rights than we."""
+    try:
+        path = os.fsencode(os.readlink(_proc(pid, "exe"))).decode(errors="replace")
+    except OSError:
+        return ""
+    return path.removesuffix(" (deleted)")  # replaced while it runs: it is still that program
+
+
+def cgroup(pid: int) -> str:
+    """Path in the unified hierarchy, else in the first one that has a path of its own."""
+    try:
+        with open(_proc(pid, "cgroup"), "rb") as file:
+            rows = [line.split(":", 2) for line in file.read(65536).decode(errors="replace").splitlines()]
+    except OSError:
+        return ""
+    paths = {row[0]: row[2] for row in rows if len(row) == 3}
+    return paths.get("0") or next((path for path in paths.values() if path != "/"), "")
+
+
+def groups(pid: int) -> tuple[str, tuple[str, ...]]:
+    """Name of the primary group, and of all, as the process has them now."""
+    try:
+        with open(_proc(pid, "status"), "rb") as file:
+            fields = dict(line.split(b":", 1) for line in file.read(65536).splitlines() if b":" in line)
+    except OSError:
+        return "", ()
+    primary = [_group_name(int(number)) for number in fields.get(b"Gid", b"").split()[1:2]]
+    others = [_group_name(int(number)) for number in fields.get(b"Groups", b"").split()]
+    names = tuple(dict.fromkeys([*primary, *others]))
+    return (primary[0] if primary else ""), names
+
+
+def _group_name(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
 
 
 def _user_name(uid: int) -> str:

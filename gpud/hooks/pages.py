@@ -18,7 +18,7 @@ from gpud.model.events import Presence
 from gpud.model.ids import ClientId, Generation, Slot
 from gpud.model.knobs import DeviceWords
 
-FAILSAFE_OPEN = 0
+FAILSAFE_OPEN, FAILSAFE_HOLD = 0, 1
 
 
 @frozen(kw_only=True)
@@ -155,6 +155,13 @@ class PageStore:
         for pages in self._pages.values():
             lib.gpud_publish_lease(pages.control, until_ns)
 
+    def publish_failsafe(self, client: ClientId, after_ns: int | None) -> None:
+        """How long after the lease its gates open; None: never by themselves."""
+        pages = self._pages.get(client)
+        if pages is not None:
+            failsafe = FAILSAFE_HOLD if after_ns is None else FAILSAFE_OPEN
+            lib.gpud_publish_failsafe(pages.control, failsafe, after_ns or 0)
+
     def detach(self, client: ClientId) -> None:
         """Says in its page that the client is let go: it acts as if there were no gate."""
         pages = self._pages.get(client)
@@ -189,6 +196,17 @@ class PageStore:
             if pages is not None and pages.presence is not None:
                 device = pages.presence.device[slot]
                 found[client, slot] = Presence(active=bool(device.active), idle_since_ns=device.idle_since_ns)
+        return found
+
+    def histograms(self, wanted: Iterable[tuple[ClientId, Slot]]) -> dict[tuple[ClientId, Slot], tuple[int, ...]]:
+        """Of holds, those of the wanted that can be seen."""
+        found: dict[tuple[ClientId, Slot], tuple[int, ...]] = {}
+        buckets = ffi.new("uint64_t[]", layout.HISTOGRAM_BUCKETS)
+        for client, slot in wanted:
+            pages = self._pages.get(client)
+            if pages is not None and pages.activity is not None:
+                lib.gpud_histogram(pages.activity, slot, buckets)
+                found[client, slot] = tuple(buckets)
         return found
 
     def hook_counters(self, client: ClientId) -> HookCounters:

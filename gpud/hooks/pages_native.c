@@ -135,6 +135,15 @@ void gpud_publish_lease(struct gpud_control_page *page, uint64_t until_ns)
     STORE_RELEASE(page->lease_until_ns, until_ns);
 }
 
+/* A hook that reads in between never opens earlier than both the old words and the new ones say. */
+void gpud_publish_failsafe(struct gpud_control_page *page, uint32_t failsafe, uint64_t after_ns)
+{
+    if (failsafe == GPUD_FAILSAFE_HOLD)
+        STORE_RELEASE(page->failsafe, failsafe);
+    STORE_RELEASE(page->failsafe_after_ns, after_ns);
+    STORE_RELEASE(page->failsafe, failsafe);
+}
+
 void gpud_publish_detach(struct gpud_control_page *page)
 {
     STORE_RELEASE(page->detach, 1);

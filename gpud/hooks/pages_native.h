@@ -55,6 +55,8 @@ void gpud_publish_device(struct gpud_control_page *page, uint32_t device, const 
 void gpud_publish_others(struct gpud_control_page *page, uint32_t device, uint32_t active);
 /* Moves the end of the lease. */
 void gpud_publish_lease(struct gpud_control_page *page, uint64_t until_ns);
+/* What happens once the lease has run out: a GPUD_FAILSAFE_*, and the time after which it opens. */
+void gpud_publish_failsafe(struct gpud_control_page *page, uint32_t failsafe, uint64_t after_ns);
 /* Says that the daemon has let this client go, and wakes all its threads. */
 void gpud_publish_detach(struct gpud_control_page *page);
 

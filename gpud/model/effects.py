@@ -3,7 +3,7 @@
 from attrs import frozen
 
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
-from gpud.model.knobs import DeviceWords, PeerEntry
+from gpud.model.knobs import DeviceWords, Explained, PeerEntry
 
 
 @frozen(kw_only=True)
@@ -39,6 +39,15 @@ class PublishOthers:
     client: ClientId
     slot: Slot
     active: bool
+
+
+@frozen(kw_only=True)
+class PublishFailsafe:
+    """Write what a client's gates do once the lease has run out."""
+
+    client: ClientId
+    after_ns: int | None
+    """They open this long after it; None: never by themselves."""
 
 
 @frozen(kw_only=True)
@@ -117,7 +126,47 @@ class Record:
     text: str
 
 
+@frozen(kw_only=True)
+class KnobChanged:
+    """A policy has decided otherwise on one device. The pages are written by the effects after this one."""
+
+    slot: Slot
+    job: JobId | None = None
+    """By a rule about this one tenant; None: of the class."""
+    before: str
+    """As the language writes it."""
+    because: Explained
+
+
+@frozen(kw_only=True)
+class Reloaded:
+    """Another set of policies is in force: all pages are written."""
+
+    generation: int
+    """Of the set: 1 for the daemon's first, then one more each time."""
+    digest: str
+    why: str
+    changes: tuple[str, ...]
+    """What is different, a sentence each."""
+
+
+@frozen(kw_only=True)
+class StruckOut:
+    """A policy cannot go on: it takes too long, or fails. It does not tick any more; what it decided last holds."""
+
+    policy: str
+    text: str
+    generation: int
+    """Of the set that it belongs to."""
+
+
+@frozen(kw_only=True)
+class DevicesChanged:
+    """A device came, or got a name: `apply` lines may mean others than before."""
+
+
 Effect = (
-    CreatePages | DropPages | PublishDevice | PublishOthers | RefreshLease | SendWelcome | SendSlots
-    | SendPeers | SendJob | SendAttached | Refuse | SaveState | Record
+    CreatePages | DropPages | PublishDevice | PublishOthers | PublishFailsafe | RefreshLease | SendWelcome | SendSlots
+    | SendPeers | SendJob | SendAttached | Refuse | SaveState | Record | KnobChanged | Reloaded | StruckOut
+    | DevicesChanged
 )  # fmt: skip

@@ -1,8 +1,13 @@
 """What has happened, in the past tense. `react` turns each into effects. Times are monotonic nanoseconds."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from attrs import frozen
 
+from gpud.model.counters import Counters
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
+from gpud.model.units import SECOND
 
 
 @frozen(kw_only=True)
@@ -18,6 +23,13 @@ class Who:
     command: str
     ancestors: tuple[tuple[int, int], ...] = ()
     """(pid, started) of parent, grandparent, …"""
+    exe: str = ""
+    """Path of the program that it runs; "" where the kernel does not say."""
+    cgroup: str = ""
+    group: str = ""
+    """Primary group."""
+    groups: tuple[str, ...] = ()
+    """All of them, by name."""
 
 
 @frozen(kw_only=True)
@@ -133,10 +145,76 @@ class Presence:
 
 
 @frozen(kw_only=True)
+class Reading:
+    """What was read of the world at one moment, for policies. Has what `ticking.needs(state)` asked for."""
+
+    wall_ns: int
+    """Unix time."""
+    counters: Mapping[tuple[ClientId, Slot], Counters]
+    histograms: Mapping[tuple[ClientId, Slot], tuple[int, ...]]
+    """Of holds; bucket i: 2^i … 2^(i+1) µs."""
+    host_free: int | None = None
+    """Bytes of host memory that are free; None: not asked for, or not known."""
+
+
+@frozen(kw_only=True)
 class Tick:
-    """Time has passed. `presence` has what `wanted(state)` asked for."""
+    """Time has passed. `presence` has what `ticking.wanted(state)` asked for."""
 
     presence: dict[tuple[ClientId, Slot], Presence]
+    reading: Reading | None = None
+    """None: the policies are not to be looked at now."""
+
+
+@frozen(kw_only=True)
+class MemorySeen:
+    """The driver told how full its devices are: uuid → (total, used) bytes."""
+
+    devices: Mapping[bytes, tuple[int, int]]
+
+
+@frozen(kw_only=True)
+class PluginSample:
+    """A plugin measured something."""
+
+    plugin: str
+    signal: str
+    target: str
+    """Name of a class, or UUID of a device as the driver's tools print it."""
+    value: Any
+    """As gpud.policies.types says; None: not known."""
+    mono_ns: int
+    """When."""
+    stale_after_ns: int = 2 * SECOND
+    """Older than this it is unknown."""
+
+
+@frozen(kw_only=True)
+class PluginsGone:
+    """A plugin does not run any more: its samples are unknown."""
+
+    plugin: str
+
+
+@frozen(kw_only=True)
+class PinAsked:
+    """A job shall be of that class, whatever its labels say; None: by its labels again."""
+
+    job: JobId
+    job_class: str | None
+    by_operator: bool
+
+
+@frozen(kw_only=True)
+class BoardChanged:
+    """Another set of policies runs from now on."""
+
+    board: Any
+    """gpud.engine.board.Board (the words import nothing else of gpud)."""
+    why: str = "reload"
+    """A word for the journal: `reload`, `rollback`, `start`, `devices`, `struck out`."""
+    reading: Reading | None = None
+    """Of now. The engine's shell adds it."""
 
 
 @frozen(kw_only=True)
@@ -151,5 +229,6 @@ class StopAsked:
 
 Event = (
     LaunchAsked | LauncherEnded | AttachAsked | PagesFailed | Mapped | DevicesReported | PeersMapped | WentActive
-    | WentIdle | Detached | SessionEnded | DevicesFound | Tick | DrainAsked | StopAsked
+    | WentIdle | Detached | SessionEnded | DevicesFound | Tick | MemorySeen | PluginSample | PluginsGone | PinAsked
+    | BoardChanged | DrainAsked | StopAsked
 )  # fmt: skip

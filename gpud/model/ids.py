@@ -14,3 +14,9 @@ Generation = NewType("Generation", int)
 """Of pages: grows always, over restarts too (it begins at the boot clock's nanoseconds)."""
 SessionId = NewType("SessionId", int)
 """One connection to hook.sock."""
+
+
+def uuid_text(raw: bytes) -> str:
+    """A device's UUID, 16 bytes → `GPU-8a5b…`, as the driver's tools print it."""
+    digits = raw.hex()
+    return "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -9,8 +9,29 @@ NO_UNIT = UnitId(0)
 
 
 @frozen(kw_only=True)
+class Explained:
+    """Why a knob has its value: the chain from knob to rule to line to inputs."""
+
+    policy: str
+    file: str
+    line: int
+    """0: built in."""
+    knob: str
+    """`low.max_inflight`"""
+    value: str
+    """As the language writes it."""
+    rule: str
+    """`guard serving.wait_p99 > 20ms for 1s`"""
+    inside: tuple[str, ...] = ()
+    """Rules around it, innermost first."""
+    because: str = ""
+    inputs: tuple[tuple[str, str], ...] = ()
+    """(name, value) of the signals and lets that it depends on."""
+
+
+@frozen(kw_only=True)
 class Knobs:
-    """What holds for each tenant of a class."""
+    """What holds for one client on one device."""
 
     pause: bool = False
     """Every launch is held."""

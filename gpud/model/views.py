@@ -2,6 +2,9 @@
 
 from attrs import frozen
 
+from gpud.model.knobs import Explained
+from gpud.model.policy_views import SetView
+
 
 @frozen(kw_only=True)
 class DeviceView:
@@ -41,6 +44,17 @@ class HoldView:
 
 
 @frozen(kw_only=True)
+class ClassView:
+    """Where one policy puts a job."""
+
+    policy: str
+    job_class: str
+    """"" where no class of the policy takes it."""
+    how: str
+    """`match`, `pinned`, `none`."""
+
+
+@frozen(kw_only=True)
 class JobView:
     """One job, as `gpud ps` shows it."""
 
@@ -49,6 +63,7 @@ class JobView:
     """As given by --name, else the program's file name."""
     user: str
     job_class: str
+    """By the policy that arbitrates; `a/b` where devices differ; `unclassified`; "" where no policy arbitrates."""
     state: str
     """`starting` (no process attached yet), `active`, `held`, `idle`."""
     pids: tuple[int, ...]
@@ -63,6 +78,71 @@ class JobView:
     used_bytes: int
     """Device memory, by what passed through the hook, all devices."""
     why: HoldView | None
+    pinned: bool = False
+    """Its class was chosen by name, not by labels."""
+    classes: tuple[ClassView, ...] = ()
+    """By every policy that applies somewhere."""
+
+
+@frozen(kw_only=True)
+class ExplainView:
+    """One knob of one job on one device, and what set it."""
+
+    because: Explained
+    in_force: bool
+    """False: another policy's value for the same knob is tighter."""
+
+
+@frozen(kw_only=True)
+class WhyDevice:
+    """What holds for a job on one device."""
+
+    device: int
+    """Slot."""
+    uuid: str
+    policies: tuple[str, ...]
+    arbiter: str
+    """`preempt`, `open`, …"""
+    rank: int
+    """Smaller is higher; the same for all where nothing ranks."""
+    knobs: tuple[ExplainView, ...]
+
+
+@frozen(kw_only=True)
+class WhyView:
+    """Why a job runs or does not, as `gpud why` shows it."""
+
+    job: JobView
+    hold: HoldView | None
+    devices: tuple[WhyDevice, ...]
+
+
+@frozen(kw_only=True)
+class AppliedView:
+    """A policy on a device."""
+
+    name: str
+    arguments: tuple[tuple[str, str], ...]
+    """As the language writes them."""
+    mode: str
+    """Of its arbiter; "" for a policy that only tightens."""
+    classes: tuple[str, ...]
+    """In the order in which they are tried."""
+    digest: str
+    steps: int
+    """Static cost of a tick."""
+    failed: bool = False
+    """It was put out of action: it took too long, or raised an error. What it decided last holds."""
+
+
+@frozen(kw_only=True)
+class PolicyView:
+    """What applies to one device, or to all that are not named."""
+
+    device: int | None
+    """Slot; None: every device without a row of its own."""
+    uuid: str
+    policies: tuple[AppliedView, ...]
 
 
 @frozen(kw_only=True)
@@ -100,11 +180,6 @@ class StatusView:
     pid: int
     uptime_ns: int
     runtime_dir: str
-    policy: str
-    parameters: dict[str, str]
-    """As text, in the units of the flags."""
-    classes: tuple[str, ...]
-    """In the order of the policy, highest first."""
     simulated: str | None
     """The profile's name; None on real devices."""
     driver: str
@@ -116,3 +191,9 @@ class StatusView:
     """Clients taken over from the daemon before this one."""
     attach_ns: int | None
     """The last attach, from connect to mapped; None before the first."""
+    policies: tuple[PolicyView, ...]
+    """What applies where; the last row is for devices that come later."""
+    policy_set: SetView
+    """What they are, and the last attempt to change them that failed."""
+    generation: int
+    """Of that set: 1 for the daemon's first, then one more each time."""

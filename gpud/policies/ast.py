@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 
+from gpud.policies.nodes import Node
 from gpud.policies.source import NOWHERE, Source, Span
 
 
@@ -14,24 +15,21 @@ def _span() -> Any:
 # ------------------------------------------------------------------------------------------------------------ leaves
 
 
-@frozen
-class Name:
+class Name(Node):
     """A name where it stands."""
 
     text: str
     span: Span = _span()
 
 
-@frozen
-class String:
+class String(Node):
     """A quoted text, without its quotes. As an expression, a text."""
 
     text: str
     span: Span = _span()
 
 
-@frozen
-class Time:
+class Time(Node):
     """A time of day as written: `22:00`. Whether it exists is checked later."""
 
     text: str
@@ -41,8 +39,7 @@ class Time:
 # ------------------------------------------------------------------------------------------------------- expressions
 
 
-@frozen
-class Quantity:
+class Quantity(Node):
     """A number with or without a unit, judged later."""
 
     number: str
@@ -52,19 +49,16 @@ class Quantity:
     span: Span = _span()
 
 
-@frozen
-class Bool:
+class Bool(Node):
     value: bool
     span: Span = _span()
 
 
-@frozen
-class Unlimited:
+class Unlimited(Node):
     span: Span = _span()
 
 
-@frozen
-class Ref:
+class Ref(Node):
     """`gpu.busy`, `high`, `serving.vllm.ttft_p99`."""
 
     parts: tuple[Name, ...]
@@ -75,8 +69,7 @@ class Ref:
         return ".".join(part.text for part in self.parts)
 
 
-@frozen
-class Arg:
+class Arg(Node):
     """`name = value`, or a value alone."""
 
     name: Name | None
@@ -84,29 +77,25 @@ class Arg:
     span: Span = _span()
 
 
-@frozen
-class Call:
+class Call(Node):
     function: Ref
     args: tuple[Arg, ...]
     span: Span = _span()
 
 
-@frozen
-class Listing:
+class Listing(Node):
     """`[a, b]`"""
 
     items: tuple["Expr", ...]
     span: Span = _span()
 
 
-@frozen
-class Not:
+class Not(Node):
     operand: "Expr"
     span: Span = _span()
 
 
-@frozen
-class Logic:
+class Logic(Node):
     """`a and b and c`, `a or b`: at least two operands."""
 
     op: str
@@ -114,8 +103,7 @@ class Logic:
     span: Span = _span()
 
 
-@frozen
-class Binary:
+class Binary(Node):
     """`+ - * /`, `== != < <= > >= ~`, `in`. Parentheses are not kept: the printer puts them where they are needed."""
 
     op: str
@@ -131,34 +119,29 @@ Expr = Quantity | String | Bool | Unlimited | Ref | Call | Listing | Not | Logic
 # ---------------------------------------------------------------------------------------------------------- policies
 
 
-@frozen
-class Doc:
+class Doc(Node):
     text: String
     span: Span = _span()
 
 
-@frozen
-class Timezone:
+class Timezone(Node):
     zone: String
     span: Span = _span()
 
 
-@frozen
-class Param:
+class Param(Node):
     name: Name
     value: Expr
     span: Span = _span()
 
 
-@frozen
-class Let:
+class Let(Node):
     name: Name
     value: Expr
     span: Span = _span()
 
 
-@frozen
-class HoursSpan:
+class HoursSpan(Node):
     """`mon..fri 08:00..22:00`; without times the whole day."""
 
     first: Name
@@ -168,22 +151,19 @@ class HoursSpan:
     span: Span = _span()
 
 
-@frozen
-class Hours:
+class Hours(Node):
     name: Name
     spans: tuple[HoursSpan, ...]
     span: Span = _span()
 
 
-@frozen
-class Setting:
+class Setting(Node):
     name: Name
     value: Expr
     span: Span = _span()
 
 
-@frozen
-class Block:
+class Block(Node):
     """`arbitrate preempt { … }`, `limit { … }`."""
 
     kind: Name
@@ -192,16 +172,14 @@ class Block:
     span: Span = _span()
 
 
-@frozen
-class Class:
+class Class(Node):
     name: Name
     match: Expr
     members: tuple[Setting | Block, ...]
     span: Span = _span()
 
 
-@frozen
-class Binding:
+class Binding(Node):
     """`low.max_launch_rate = …`"""
 
     target: Ref
@@ -209,8 +187,7 @@ class Binding:
     span: Span = _span()
 
 
-@frozen
-class Held:
+class Held(Node):
     """`A for d`"""
 
     condition: Expr
@@ -218,16 +195,14 @@ class Held:
     span: Span = _span()
 
 
-@frozen
-class Body:
+class Body(Node):
     """`{ … }` of a rule."""
 
     members: tuple["BodyMember", ...]
     span: Span = _span()
 
 
-@frozen
-class During:
+class During(Node):
     hours: Name
     early: Expr | None
     body: Body
@@ -235,8 +210,7 @@ class During:
     span: Span = _span()
 
 
-@frozen
-class When:
+class When(Node):
     condition: Held
     until: Held | None
     because: String | None
@@ -245,8 +219,7 @@ class When:
     span: Span = _span()
 
 
-@frozen
-class Guard:
+class Guard(Node):
     condition: Held
     until: Held | None
     because: String | None
@@ -254,8 +227,7 @@ class Guard:
     span: Span = _span()
 
 
-@frozen
-class Each:
+class Each(Node):
     """`each nb as n { … }`"""
 
     job_class: Name
@@ -268,8 +240,7 @@ BodyMember = Let | Binding | During | When
 Member = Doc | Timezone | Param | Let | Hours | Class | Block | Binding | During | When | Guard | Each
 
 
-@frozen
-class Policy:
+class Policy(Node):
     name: String
     members: tuple[Member, ...]
     span: Span = _span()
@@ -278,8 +249,7 @@ class Policy:
 # ------------------------------------------------------------------------------------------------------------- apply
 
 
-@frozen
-class Applied:
+class Applied(Node):
     """`"preempt-mix"(quiet = 5ms)`"""
 
     policy: String
@@ -287,8 +257,7 @@ class Applied:
     span: Span = _span()
 
 
-@frozen
-class DeviceRange:
+class DeviceRange(Node):
     """`4`, `0..3`: PCI order."""
 
     first: int
@@ -296,16 +265,14 @@ class DeviceRange:
     span: Span = _span()
 
 
-@frozen
-class DeviceUuid:
+class DeviceUuid(Node):
     """`"GPU-5f3a"`: a prefix."""
 
     prefix: String
     span: Span = _span()
 
 
-@frozen
-class EveryDevice:
+class EveryDevice(Node):
     """`*`: every device not named elsewhere."""
 
     span: Span = _span()
@@ -314,8 +281,7 @@ class EveryDevice:
 Target = DeviceRange | DeviceUuid | EveryDevice
 
 
-@frozen
-class Apply:
+class Apply(Node):
     policies: tuple[Applied, ...]
     what: Name
     """`gpu`"""
@@ -326,37 +292,32 @@ class Apply:
 # ------------------------------------------------------------------------------------------------------------- tests
 
 
-@frozen
-class UsePolicy:
+class UsePolicy(Node):
     applied: Applied
     span: Span = _span()
 
 
-@frozen
-class Clock:
+class Clock(Node):
     """`clock "2026-03-02 07:40"`"""
 
     text: String
     span: Span = _span()
 
 
-@frozen
-class Simulate:
+class Simulate(Node):
     world: Name
     args: tuple[Arg, ...]
     span: Span = _span()
 
 
-@frozen
-class Replay:
+class Replay(Node):
     """`replay "trace.jsonl"`: a recording, beside the test's file."""
 
     path: String
     span: Span = _span()
 
 
-@frozen
-class Attach:
+class Attach(Node):
     """`attach a { labels = ["tier=online"] }`"""
 
     name: Name
@@ -364,8 +325,7 @@ class Attach:
     span: Span = _span()
 
 
-@frozen
-class Run:
+class Run(Node):
     """`1000/s times 600`"""
 
     value: Expr
@@ -373,22 +333,19 @@ class Run:
     span: Span = _span()
 
 
-@frozen
-class Feed:
+class Feed(Node):
     signal: Ref
     every: Expr
     runs: tuple[Run, ...]
     span: Span = _span()
 
 
-@frozen
-class Expect:
+class Expect(Node):
     condition: Expr
     span: Span = _span()
 
 
-@frozen
-class Poke:
+class Poke(Node):
     """`at 5s high.idle_for = 2s`"""
 
     target: Ref
@@ -396,15 +353,13 @@ class Poke:
     span: Span = _span()
 
 
-@frozen
-class At:
+class At(Node):
     time: Expr
     action: Expect | Poke
     span: Span = _span()
 
 
-@frozen
-class Always:
+class Always(Node):
     """`from A to B expect c`"""
 
     begin: Expr
@@ -413,8 +368,7 @@ class Always:
     span: Span = _span()
 
 
-@frozen
-class Eventually:
+class Eventually(Node):
     """`by T expect c`"""
 
     time: Expr
@@ -425,8 +379,7 @@ class Eventually:
 Step = UsePolicy | Clock | Simulate | Replay | Attach | Feed | At | Always | Eventually
 
 
-@frozen
-class Test:
+class Test(Node):
     name: String
     steps: tuple[Step, ...]
     span: Span = _span()
@@ -435,8 +388,7 @@ class Test:
 # -------------------------------------------------------------------------------------------------------------- file
 
 
-@frozen
-class Use:
+class Use(Node):
     plugin: Name
     span: Span = _span()
 
@@ -444,8 +396,7 @@ class Use:
 Item = Policy | Apply | Test
 
 
-@frozen
-class File:
+class File(Node):
     version: str
     uses: tuple[Use, ...]
     items: tuple[Item, ...]

@@ -63,6 +63,8 @@ CODES = {
     "GP602": Code("a plugin whose declaration is wrong"),
     # 7xx tests
     "GP701": Code("a test that cannot be run"),
+    "GP702": Code("an expectation that does not hold"),
+    "GP703": Code("a test that did not finish", warning=True),
     # 9xx lints
     "GP901": Code("a guard without `until`", warning=True),
     "GP902": Code("a class matched on a label that anybody may claim", warning=True),

@@ -8,17 +8,19 @@ from typing import Any
 
 from attrs import define, frozen
 
+from gpud.policies.nodes import Node
 from gpud.policies.source import NOWHERE, Source, Span
 from gpud.policies.types import Type
 
 # ------------------------------------------------------------------------------------------------------- expressions
 
 
-@frozen
-class Const:
+class Const(Node):
     """A value as types.py says; parameters and arithmetic on constants have become this."""
 
     value: Any
+    """None: unknown. In a policy: what could not be resolved, which has been reported (such a policy is never run); in
+    a test: `missing`."""
     type: Type
     span: Span = NOWHERE
 
@@ -43,8 +45,7 @@ class SignalRef:
         return f"{self.job_class or self.scope}.{self.name}"
 
 
-@frozen
-class Read:
+class Read(Node):
     """A signal's value in the snapshot."""
 
     signal: SignalRef
@@ -55,8 +56,7 @@ class Read:
         return self.signal.type
 
 
-@frozen
-class LetRead:
+class LetRead(Node):
     """A `let`'s value of this tick."""
 
     index: int
@@ -67,8 +67,7 @@ class LetRead:
     span: Span = NOWHERE
 
 
-@frozen
-class HoursRead:
+class HoursRead(Node):
     """An `hours` name in a condition."""
 
     index: int
@@ -77,27 +76,27 @@ class HoursRead:
     type: Type = Type.BOOL
 
 
-@frozen
-class TenantRead:
-    """In `match`: `label("tier")`, `cgroup`, `exe`, `user`, `group`, `namespace`, `pod`."""
+class TenantRead(Node):
+    """In `match`: `label("tier")`, `cgroup`, `exe`, `user`, `group`, `namespace`, `pod`; and labels as amounts."""
 
     field: str
+    """`label`, `label_bytes`, `label_percent`, or what stands above."""
     key: str = ""
     """Of a label."""
     span: Span = NOWHERE
     type: Type = Type.TEXT
+    default: Any = None
+    """Of `label_bytes` and `label_percent`: the value without that label; None: unknown then."""
 
 
-@frozen
-class Any_:
+class Any_(Node):
     """`match any`"""
 
     span: Span = NOWHERE
     type: Type = Type.BOOL
 
 
-@frozen
-class Op:
+class Op(Node):
     """`+ - * /`, `== != < <= > >= ~`, `in` (right operands are args[1:]), `and`, `or`, `not`."""
 
     op: str
@@ -106,8 +105,7 @@ class Op:
     span: Span = NOWHERE
 
 
-@frozen
-class PureCall:
+class PureCall(Node):
     """`min`, `max`, or a plugin's function without state. (Share constructors have become constants.)"""
 
     function: str
@@ -116,8 +114,7 @@ class PureCall:
     span: Span = NOWHERE
 
 
-@frozen
-class OperatorCall:
+class OperatorCall(Node):
     """A stateful operator, built in or of a plugin."""
 
     operator: str
@@ -130,7 +127,20 @@ class OperatorCall:
     span: Span = NOWHERE
 
 
-IrExpr = Const | Read | LetRead | HoursRead | TenantRead | Any_ | Op | PureCall | OperatorCall
+class Observed(Node):
+    """In tests only: what no rule may read."""
+
+    kind: str
+    """`knob`: `low.max_inflight` (of a class, or of a tenant attached by name); `world`: `world.high_demand`; `gate`:
+    `low.held`, `low.passed`; `class`: `a.class`."""
+    of: str
+    """Class or tenant; "" of the world."""
+    name: str
+    type: Type
+    span: Span = NOWHERE
+
+
+IrExpr = Const | Read | LetRead | HoursRead | TenantRead | Any_ | Op | PureCall | OperatorCall | Observed
 
 
 # ------------------------------------------------------------------------------------------------------------- rules
@@ -148,8 +158,7 @@ class KnobRef:
         return f"{self.job_class}.{self.name}"
 
 
-@frozen
-class IrLet:
+class IrLet(Node):
     name: str
     value: IrExpr
     span: Span
@@ -158,16 +167,14 @@ class IrLet:
     """0: of the policy body."""
 
 
-@frozen
-class IrBinding:
+class IrBinding(Node):
     knob: KnobRef
     value: IrExpr
     span: Span
     target_span: Span
 
 
-@frozen
-class IrHeld:
+class IrHeld(Node):
     """A condition that must hold for a while."""
 
     condition: IrExpr
@@ -175,8 +182,7 @@ class IrHeld:
     span: Span
 
 
-@frozen
-class IrBody:
+class IrBody(Node):
     """`{ … }` of a rule, or the rules of a policy. Lets are in IrPolicy.lets."""
 
     bindings: tuple[IrBinding, ...]
@@ -184,13 +190,12 @@ class IrBody:
     span: Span
 
 
-@frozen
-class IrRule:
+class IrRule(Node):
     """`during`, `when` or `guard`."""
 
     kind: str
     hours: int | None
-    """`during`: index into IrPolicy.hours."""
+    """`during`: index into IrPolicy.hours; None also if they could not be resolved."""
     early_ns: int
     """`during … early d`: it begins this much earlier, and ends when the hours do."""
     condition: IrHeld | None
@@ -202,13 +207,12 @@ class IrRule:
     span: Span
     """The whole rule."""
     head: Span
-    """From the keyword to the `{`: what screens quote."""
+    """From the keyword to the end of its condition with its `for`: what screens quote."""
     identity: str
     """Unique in the policy and stable while the text around changes: kind, condition's text, number."""
 
 
-@frozen
-class IrEach:
+class IrEach(Node):
     """Rules about one tenant of a class."""
 
     job_class: str
@@ -221,9 +225,8 @@ class IrEach:
 # ------------------------------------------------------------------------------------------------------------ policy
 
 
-@frozen
-class IrSetting:
-    """A setting of a block, read: value as `schema` says for its kind."""
+class IrSetting(Node):
+    """A setting of a block, read: value as schema.Row.kind says."""
 
     value: Any
     span: Span
@@ -231,8 +234,7 @@ class IrSetting:
     value_span: Span
 
 
-@frozen
-class IrBlock:
+class IrBlock(Node):
     kind: str
     mode: str
     settings: dict[str, IrSetting]
@@ -240,8 +242,7 @@ class IrBlock:
     span: Span
 
 
-@frozen
-class IrClass:
+class IrClass(Node):
     name: str
     match: IrExpr
     per: str
@@ -253,8 +254,7 @@ class IrClass:
     name_span: Span
 
 
-@frozen
-class IrDays:
+class IrDays(Node):
     """One span of `hours`: on each of `days` (0 = Monday) from `begin_min` to `end_min` minutes after midnight; an end
     at or below the begin lies on the next day."""
 
@@ -264,20 +264,21 @@ class IrDays:
     span: Span
 
 
-@frozen
-class IrHours:
+class IrHours(Node):
     name: str
     spans: tuple[IrDays, ...]
     span: Span
 
 
-@frozen
-class IrParam:
+class IrParam(Node):
     name: str
     value: Any
     type: Type
     default: Any
     span: Span
+
+
+NO_RULES = IrBody((), (), NOWHERE)
 
 
 @define(kw_only=True)
@@ -299,7 +300,7 @@ class IrPolicy:
     admit: IrBlock | None = None
     failsafe: IrBlock | None = None
     lets: tuple[IrLet, ...] = ()
-    body: IrBody = IrBody((), (), NOWHERE)
+    body: IrBody = NO_RULES
     """Bindings and rules of the policy itself, `guard`s apart."""
     guards: tuple[IrRule, ...] = ()
     eaches: tuple[IrEach, ...] = ()

@@ -7,6 +7,10 @@ from attrs import frozen
 
 from gpud.policies.ir import IrClass, IrPolicy, KnobRef, SignalRef
 from gpud.policies.tenants import TenantFacts
+from gpud.policies.types import Type
+
+TENANT_CLASS = SignalRef("class", "", "class", Type.CLASS, tenant=True)
+"""What stands first in `Program.tenant_signals`: the name of the tenant's class, by which `each` knows its own."""
 
 
 class Now(NamedTuple):
@@ -49,6 +53,21 @@ class Site:
 
 
 @frozen
+class Slot:
+    """One thing that a program remembers from tick to tick: a place in its state."""
+
+    name: str
+    initial: Any
+    key: tuple[str, ...] = ()
+    """What it is; carried over a reload to the slot with the same key and signature. Empty: never."""
+    signature: tuple[str, ...] = ()
+    label: str = ""
+    """Of an operator's state, for messages: `aimd.baseline`."""
+    inner: "tuple[Slot, ...]" = ()
+    """Of an `each`: what it remembers of a tenant."""
+
+
+@frozen
 class Explanation:
     """Why a knob has its value: the chain from knob to rule to line to inputs."""
 
@@ -71,7 +90,8 @@ class Program:
 
     `tick` is pure: `tick(state, snapshot, now, tenants) -> (state, Knobs)`. `snapshot` has the values of `signals`, in
     that order, None for one that is missing; `tenants` maps a tenant's number to the values of `tenant_signals` for
-    every tenant of a class with an `each`. States are immutable and comparable; `initial` is the first one.
+    every tenant of a class with an `each` (the first is its class's name; signals of other classes may have any value).
+    States are immutable and comparable; `initial` is the first one.
     """
 
     ir: IrPolicy
@@ -81,6 +101,7 @@ class Program:
     """Hex; equal for equal text and arguments."""
     signals: tuple[SignalRef, ...]
     tenant_signals: tuple[SignalRef, ...]
+    """Empty without an `each`; else the first is `TENANT_CLASS`, whose value is the name of the tenant's class here."""
     lets: tuple[str, ...]
     """Names, in the order of `let_values`."""
     knobs: tuple[KnobRef, ...]
@@ -90,13 +111,16 @@ class Program:
     sites: tuple[Site, ...]
     steps: int
     """Static cost of a tick."""
+    slots: tuple[Slot, ...]
+    """What a state consists of."""
     initial: Any
     tick: Callable[[Any, tuple[Any, ...], Now, "dict[int, tuple[Any, ...]]"], "tuple[Any, Knobs]"]
     let_values: Callable[[Any], tuple[Any, ...]]
     """state → values of `lets` at the last tick."""
     next_change: Callable[[Any, Now], int | None]
     """The earliest monotonic time at which a tick with the same snapshot could decide otherwise (dwell timers,
-    controller periods, hours); None: never. The daemon sleeps and the test runner skips by this."""
+    controller periods, hours); None: never. `now + 1` where something moves on all the time (an `ewma` on its way): at
+    the next tick, whenever that is. The daemon sleeps and the test runner skips by this."""
     carry: Callable[[Any, "Program", Any], "tuple[Any, tuple[str, ...]]"]
     """(old state, old program, fresh state) → (state of this program with all that could be carried over by identity,
     what starts anew: `aimd.baseline`)."""

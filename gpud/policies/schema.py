@@ -12,6 +12,26 @@ MODES = ("open", "preempt", "share", "exclusive")
 _ALL = frozenset(MODES)
 
 
+class Range(NamedTuple):
+    """What a number may be: from `least` (`above`: not `least` itself) to `most`."""
+
+    least: Any = 0
+    above: bool = False
+    most: Any = UNLIMITED
+
+    def holds(self, value: Any) -> bool:
+        return self.least <= value <= self.most and not (self.above and value == self.least)
+
+
+NOT_NEGATIVE = Range()
+POSITIVE = Range(0, True)
+ONE_OR_MORE = Range(1)
+PART = Range(0, True, 1)
+"""More than 0 %, at most 100 %."""
+MICROSECOND_OR_MORE = Range(1_000)
+"""Pages keep microseconds, and 0 says unlimited there."""
+
+
 class Signal(NamedTuple):
     """Something measured."""
 
@@ -66,8 +86,8 @@ class Knob(NamedTuple):
     modes: frozenset[str]
     """Arbiters under which it has an effect (a policy without one: all)."""
     default: Any
-    finest: Any = None
-    """The smallest that makes sense; below is GP206."""
+    range: Range = NOT_NEGATIVE
+    """What makes sense; outside is GP206."""
 
     @property
     def in_each(self) -> bool:
@@ -80,23 +100,26 @@ KNOBS = {
     for row in (
         Knob("pause", Type.BOOL, "hold every launch of the class", "class", "any", _ALL, False),
         Knob("yield", Type.BOOL, "held while a higher rank is active", "class", "any", frozenset({"preempt"}), True),
-        Knob("max_launch_rate", Type.RATE, "kernel launches", "unit", "min", _ALL, UNLIMITED, 0),
-        Knob("max_block_rate", Type.RATE, "thread blocks", "unit", "min", _ALL, UNLIMITED, 0),
-        Knob("max_compute", Type.RATIO, "GPU time", "unit", "min", _ALL, UNLIMITED, 0),
-        Knob("max_copy_rate", Type.BANDWIDTH, "bytes copied", "unit", "min", _ALL, UNLIMITED, 0),
+        Knob("max_launch_rate", Type.RATE, "kernel launches", "unit", "min", _ALL, UNLIMITED),
+        Knob("max_block_rate", Type.RATE, "thread blocks", "unit", "min", _ALL, UNLIMITED),
+        Knob("max_compute", Type.RATIO, "GPU time", "unit", "min", _ALL, UNLIMITED, Range(0, False, 1)),
+        Knob("max_copy_rate", Type.BANDWIDTH, "bytes copied", "unit", "min", _ALL, UNLIMITED),
         Knob(
             "max_inflight", Type.NUMBER, "launches submitted and unfinished", "tenant", "min",
-            _ALL - {"exclusive"}, UNLIMITED, 1,
+            _ALL - {"exclusive"}, UNLIMITED, ONE_OR_MORE,
         ),
         Knob(
             "max_inflight_time", Type.DURATION, "GPU time submitted and unfinished", "tenant", "min",
-            _ALL - {"exclusive"}, UNLIMITED, 1,
+            _ALL - {"exclusive"}, UNLIMITED, MICROSECOND_OR_MORE,
         ),
         Knob(
             "share", Type.SHARE, "claim on GPU time of each unit", "unit", "none",
             frozenset({"share", "preempt"}), EQUAL,
         ),
-        Knob("max_hold", Type.DURATION, "length of a turn", "turn", "min", frozenset({"exclusive"}), UNLIMITED, 1),
+        Knob(
+            "max_hold", Type.DURATION, "length of a turn", "turn", "min",
+            frozenset({"exclusive"}), UNLIMITED, MICROSECOND_OR_MORE,
+        ),
         Knob("admit", Type.BOOL, "let new tenants attach", "new", "all", _ALL, True),
         Knob("residency", Type.RESIDENCY, "where the class's memory may live", "tenant", "furthest", _ALL, "device"),
     )
@@ -110,12 +133,18 @@ class Row(NamedTuple):
     kind: str
     """`number`, `ratio`, `duration`, `bytes`, `bool`, `order`, `tiers`, `share`, `per`; or words separated by `|`, each
     with the kind of its argument in parentheses where it takes one: `fail|wait(duration)|spill(residency)`; `compute`:
-    a ratio, or `soft(ratio)`."""
+    a ratio, or `soft(ratio)`; `memory`: bytes.
+
+    What the value is: as types.py says for types. `order`: a tuple of ranks from high to low, each a tuple of class
+    names. `tiers`: a tuple of `Tier`. `per`: as IrClass.per. Words: a str, with an argument `Choice(word, argument)`.
+    `compute`: a ratio, `Choice("soft", ratio)` or a `LabelValue`; `memory`: bytes or a `LabelValue`.
+    """
     required: bool
     default: Any
     doc: str
     unlimited: bool = False
     """May be `unlimited`."""
+    range: Range = NOT_NEGATIVE
 
 
 BLOCKS: dict[tuple[str, str], tuple[Row, ...]] = {
@@ -123,23 +152,71 @@ BLOCKS: dict[tuple[str, str], tuple[Row, ...]] = {
     ("arbitrate", "preempt"): (
         Row("order", "order", True, None, "classes from high to low; a list inside is one rank"),
         Row("resume_after", "duration", True, None, "how long all higher ranks must be idle"),
-        Row("max_inflight", "number", False, UNLIMITED, "base of the knob for all classes but the first", True),
-        Row("max_inflight_time", "duration", False, UNLIMITED, "base of the knob for all classes but the first", True),
-        Row("max_pause", "duration", False, 2_000_000_000, "after this a held tenant gets something through", True),
-        Row("pass", "duration", False, None, "what gets through: GPU time; absent: one kernel"),
+        Row(
+            "max_inflight",
+            "number",
+            False,
+            UNLIMITED,
+            "base of the knob for all classes but the first",
+            True,
+            ONE_OR_MORE,
+        ),
+        Row(
+            "max_inflight_time",
+            "duration",
+            False,
+            UNLIMITED,
+            "base of the knob for all classes but the first",
+            True,
+            MICROSECOND_OR_MORE,
+        ),
+        Row(
+            "max_pause",
+            "duration",
+            False,
+            2_000_000_000,
+            "after this a held tenant gets something through",
+            True,
+            MICROSECOND_OR_MORE,
+        ),
+        Row(
+            "pass",
+            "duration",
+            False,
+            None,
+            "what gets through: GPU time; absent: one kernel",
+            range=MICROSECOND_OR_MORE,
+        ),
     ),
     ("arbitrate", "share"): (
-        Row("period", "duration", True, None, "shares hold over this time"),
-        Row("reclaim", "duration", False, None, "lent time comes back within this; absent: a tenth of the period"),
+        Row("period", "duration", True, None, "shares hold over this time", range=MICROSECOND_OR_MORE),
+        Row(
+            "reclaim",
+            "duration",
+            False,
+            None,
+            "lent time comes back within this; absent: a tenth of the period",
+            range=MICROSECOND_OR_MORE,
+        ),
     ),
     ("arbitrate", "exclusive"): (
-        Row("max_hold", "duration", True, None, "length of a turn", True),
+        Row("max_hold", "duration", True, None, "length of a turn", True, MICROSECOND_OR_MORE),
         Row("order", "order", False, None, "classes from high to low; absent: one rank"),
         Row("queue", "fifo|fair", False, "fifo", "who is next within a rank"),
         Row("min_hold", "duration", False, None, "never asked back before; absent: 5 × the last swap-in"),
-        Row("max_wait", "duration", False, None, "then first, whatever the rank; absent: 10 × max_hold", True),
+        Row(
+            "max_wait", "duration", False, None, "then first, whatever the rank; absent: 10 × max_hold", True, POSITIVE
+        ),
         Row("grace", "duration", False, 2_000_000_000, "between asking back and taking back"),
-        Row("idle_release", "duration", False, 500_000_000, "an owner that launches nothing gives the lock up", True),
+        Row(
+            "idle_release",
+            "duration",
+            False,
+            500_000_000,
+            "an owner that launches nothing gives the lock up",
+            True,
+            MICROSECOND_OR_MORE,
+        ),
     ),
     ("swap", ""): (
         Row("tiers", "tiers", True, None, "where memory goes, in this order; sizes are totals of the node"),
@@ -147,8 +224,8 @@ BLOCKS: dict[tuple[str, str], tuple[Row, ...]] = {
         Row("keep", "bytes", False, 0, "head-room left free after a swap-in"),
     ),
     ("admit", ""): (
-        Row("memory", "ratio", False, 1.0, "sum of promised memory, of the device"),
-        Row("compute", "ratio", False, 1.0, "sum of promised compute, of the device"),
+        Row("memory", "ratio", False, 1.0, "sum of promised memory, of the device", range=POSITIVE),
+        Row("compute", "ratio", False, 1.0, "sum of promised compute, of the device", range=POSITIVE),
         Row("when_full", "reject|queue(duration)", False, "reject", "what happens to who does not fit"),
     ),
     ("failsafe", ""): (
@@ -156,9 +233,11 @@ BLOCKS: dict[tuple[str, str], tuple[Row, ...]] = {
         Row("after", "duration", False, 30_000_000_000, "how long `hold` holds before it opens", True),
     ),
     ("limit", ""): (
-        Row("memory", "bytes", False, UNLIMITED, "device memory of each tenant", True),
-        Row("compute", "compute", False, UNLIMITED, "GPU time of each tenant; soft(…) while others want it", True),
-        Row("tenants", "number", False, UNLIMITED, "members per unit", True),
+        Row("memory", "memory", False, UNLIMITED, "device memory of each tenant", True, POSITIVE),
+        Row(
+            "compute", "compute", False, UNLIMITED, "GPU time of each tenant; soft(…) while others want it", True, PART
+        ),
+        Row("tenants", "number", False, UNLIMITED, "members per unit", True, ONE_OR_MORE),
         Row("over_memory", "fail|wait(duration)|spill(residency)", False, "fail", "an allocation over the limit"),
     ),
 }
@@ -167,7 +246,15 @@ BLOCKS: dict[tuple[str, str], tuple[Row, ...]] = {
 CLASS_SETTINGS = (
     Row("share", "share", False, EQUAL, "claim on GPU time of each unit (under share and preempt)"),
     Row("per", "per", False, "class", "what shares together: class, tenant, user, group, namespace, label(…)"),
-    Row("rise_after", "duration", False, UNLIMITED, "attached longer than this: one rank up (under preempt)", True),
+    Row(
+        "rise_after",
+        "duration",
+        False,
+        UNLIMITED,
+        "attached longer than this: one rank up (under preempt)",
+        True,
+        POSITIVE,
+    ),
 )
 
 
@@ -180,6 +267,10 @@ class Parameter(NamedTuple):
     required: bool = True
     default: Any = None
     doc: str = ""
+    live: bool = False
+    """May change from tick to tick; the others are constants."""
+    range: Range = NOT_NEGATIVE
+    unlimited: bool = False
 
 
 class Operator(NamedTuple):
@@ -199,8 +290,8 @@ OPERATORS = {
         Operator(
             "ewma",
             (
-                Parameter("x", None, doc="what is smoothed"),
-                Parameter("half_life", Type.DURATION, doc="after this time an old value counts half"),
+                Parameter("x", None, doc="what is smoothed", live=True),
+                Parameter("half_life", Type.DURATION, doc="after this time an old value counts half", range=POSITIVE),
             ),
             None,
             4,
@@ -209,9 +300,17 @@ OPERATORS = {
         Operator(
             "peak",
             (
-                Parameter("x", None, doc="what is looked at"),
-                Parameter("span", Type.DURATION, False, UNLIMITED, "values older than this are forgotten"),
-                Parameter("forget", Type.BOOL, False, False, "while true, all older values are forgotten"),
+                Parameter("x", None, doc="what is looked at", live=True),
+                Parameter(
+                    "span",
+                    Type.DURATION,
+                    False,
+                    UNLIMITED,
+                    "values older than this are forgotten",
+                    range=POSITIVE,
+                    unlimited=True,
+                ),
+                Parameter("forget", Type.BOOL, False, False, "while true, all older values are forgotten", True),
             ),
             None,
             8,
@@ -220,10 +319,14 @@ OPERATORS = {
         Operator(
             "shifted",
             (
-                Parameter("x", None, doc="what is looked at"),
-                Parameter("more_than", Type.RATIO, doc="how far from where it was"),
+                Parameter("x", None, doc="what is looked at", live=True),
+                Parameter("more_than", Type.RATIO, doc="how far from where it was", range=POSITIVE),
                 Parameter("rising", Type.DURATION, doc="how long it must be above"),
-                Parameter("falling", Type.DURATION, doc="how long it must be below"),
+                Parameter(
+                    "falling",
+                    Type.DURATION,
+                    doc="how long it must be below; ten times as long if it is a quarter as far",
+                ),
             ),
             Type.BOOL,
             8,
@@ -232,23 +335,86 @@ OPERATORS = {
         Operator(
             "aimd",
             (
-                Parameter("hurt", Type.BOOL, doc="while true, go down"),
-                Parameter("probe", Type.BOOL, False, False, "true: stand aside at `floor` for `settle` and begin anew"),
+                Parameter("hurt", Type.BOOL, doc="while true, go down", live=True),
+                Parameter(
+                    "probe", Type.BOOL, False, False, "true: stand aside at `floor` for `settle` and begin anew", True
+                ),
                 Parameter("settle", Type.DURATION, False, 0, "how long to stand aside, at start and after a probe"),
-                Parameter("period", Type.DURATION, doc="one step per period"),
+                Parameter("period", Type.DURATION, doc="one step per period", range=POSITIVE),
                 Parameter("start", None, doc="first value after standing aside"),
                 Parameter("floor", None, doc="never below"),
                 Parameter("ceiling", None, doc="never above"),
-                Parameter("add", None, doc="step up"),
-                Parameter("multiply", Type.RATIO, doc="factor of a step down"),
-                Parameter("ramp", Type.NUMBER, False, 1.0, "factor of a step up until the first `hurt`"),
+                Parameter("add", None, doc="step up", range=POSITIVE),
+                Parameter("multiply", Type.RATIO, doc="factor of a step down, below 100 %", range=PART),
+                Parameter(
+                    "ramp", Type.NUMBER, False, 1.0, "factor of a step up until the first `hurt`", range=ONE_OR_MORE
+                ),
             ),
             None,
             12,
             "additive increase, multiplicative decrease: a rate or a ratio",
         ),
+        Operator(
+            "tgs",
+            (
+                Parameter("received", Type.RATE, doc="blocks of the job that must not be hurt", live=True),
+                Parameter(
+                    "report",
+                    Type.DURATION,
+                    False,
+                    5_000_000_000,
+                    "a step each; rates are means over it",
+                    range=POSITIVE,
+                ),
+                Parameter("window", Type.NUMBER, False, 5, "reports that a profile takes at least", range=ONE_OR_MORE),
+                Parameter("alike", Type.RATIO, False, 0.05, "a profile ends when two rates differ by no more"),
+                Parameter("margin", Type.RATIO, False, 0.025, "of a rate that is taken for the job's own", range=PART),
+                Parameter("start", Type.RATE, False, 400_000.0, "first limit: 20,000 blocks per 50 ms"),
+                Parameter("ramp", Type.NUMBER, False, 1.5, "factor of a step in slow start", range=ONE_OR_MORE),
+                Parameter("ramp_add", Type.RATE, False, 20.0, "added to it: 1 block per 50 ms"),
+                Parameter("tolerance", Type.RATIO, False, 0.03, "how far from its own rate is not hurt"),
+                Parameter("add", Type.RATIO, False, 0.025, "step up, of the job's own rate"),
+                Parameter("add_least", Type.RATE, False, 20_000.0, "at least: 1,000 blocks per 50 ms"),
+                Parameter("cut", Type.RATIO, False, 0.08, "step down, of the limit", range=PART),
+                Parameter("cut_least", Type.RATE, False, 20_000.0, "at least: 1,000 blocks per 50 ms"),
+                Parameter("far", Type.RATIO, False, 0.09, "so far away: `far_factor`, and slow start"),
+                Parameter("far_factor", Type.RATIO, False, 0.1, "of the limit", range=PART),
+                Parameter("stuck", Type.RATIO, False, 0.12, "so far away for `stuck_reports`: the rate was wrong"),
+                Parameter("stuck_reports", Type.NUMBER, False, 20, "in a row", range=ONE_OR_MORE),
+                Parameter("stuck_forget", Type.RATIO, False, 0.8, "of the job's own rate, then", range=PART),
+                Parameter("stuck_factor", Type.RATIO, False, 0.5, "of the limit, then", range=PART),
+                Parameter("again", Type.RATIO, False, 0.2, "further away: profile again"),
+                Parameter("idle", Type.RATE, False, 200.0, "below: idle; 1,000 blocks per report of 5 s"),
+            ),
+            Type.RATE,
+            12,
+            "the limit of a low job as TGS steers it (NSDI'23)",
+        ),
     )
 }
+
+CONSTRUCTORS = {
+    "fixed": (Parameter("part", Type.RATIO, range=PART),),
+    "weight": (Parameter("weight", Type.NUMBER, range=POSITIVE),),
+    "burst": (
+        Parameter("weight", Type.NUMBER, range=POSITIVE),
+        Parameter("max", Type.RATIO, False, 1.0, "of the device", range=PART),
+    ),
+    "host": (Parameter("max", Type.BYTES, range=POSITIVE, unlimited=True),),
+    "disk": (
+        Parameter("path", Type.TEXT),
+        Parameter("max", Type.BYTES, range=POSITIVE, unlimited=True),
+    ),
+    "wait": (Parameter("max", Type.DURATION, range=POSITIVE, unlimited=True),),
+    "queue": (Parameter("max", Type.DURATION, range=POSITIVE, unlimited=True),),
+    "spill": (Parameter("to", Type.RESIDENCY),),
+    "soft": (Parameter("part", Type.RATIO, range=PART),),
+    "label": (Parameter("key", Type.TEXT),),
+    "label_bytes": (Parameter("key", Type.TEXT), Parameter("default", Type.BYTES, False, range=POSITIVE)),
+    "label_percent": (Parameter("key", Type.TEXT), Parameter("default", Type.RATIO, False, range=PART)),
+}  # fmt: skip
+"""Functions that make a value once, at load or when a tenant attaches. All their arguments are constants."""
+SHARES = ("fixed", "weight", "burst")
 
 PURE_FUNCTIONS = ("min", "max", "fixed", "weight", "burst", "host", "disk", "wait", "spill", "queue", "soft")
 TENANT_FIELDS = ("cgroup", "exe", "user", "group", "namespace", "pod")

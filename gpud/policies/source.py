@@ -43,6 +43,10 @@ class Source:
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
+    def start_of(self, number: int) -> int:
+        """Offset of a line's first character."""
+        return self._starts[number - 1]
+
     def line(self, number: int) -> str:
         """The text of a line, without its newline."""
         start = self._starts[number - 1]

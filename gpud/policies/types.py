@@ -73,3 +73,14 @@ ARITHMETIC |= {
     ("/", _N, _R): _D,
     ("/", _B, _W): _D,
 }
+
+
+def per_second(op: str, left: Type, right: Type) -> int:
+    """Durations are kept in nanoseconds, rates and bandwidths per second: what comes out of `op` must be multiplied by
+    10⁹ (1), divided by it (-1), or is right (0)."""
+    result = ARITHMETIC[op, left, right]
+    if op == "*":
+        return -1 if {left, right} & {_R, _W} and _D in (left, right) else 0
+    if op == "/" and result in (_R, _W):
+        return 1 if right is _D else 0
+    return 1 if op == "/" and result is _D and right in (_R, _W) else 0

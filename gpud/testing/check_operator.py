@@ -23,7 +23,13 @@ def check_operator(function: Function, *, examples: int = 100) -> None:
     arguments = st.fixed_dictionaries({p.name: _values(p) for p in function.parameters})
     steps = st.lists(st.tuples(st.integers(0, 10_000_000_000), arguments), min_size=1, max_size=LONGEST_RUN)
 
-    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+        report_multiple_bugs=False,
+    )
     @given(steps)
     def run(trace: list[tuple[int, dict[str, Any]]]) -> None:
         first, second = _run(function, trace), _run(function, trace)

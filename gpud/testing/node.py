@@ -20,7 +20,7 @@ from typing import IO, Self, TypeVar
 from gpud.config import load_config
 from gpud.control.client import Client
 from gpud.model.errors import GpudError
-from gpud.native import sim_dir
+from gpud.native import shipped_policies, sim_dir
 
 _T = TypeVar("_T")
 STARTS_WITHIN_S = 20.0
@@ -41,13 +41,16 @@ def until(condition: Callable[[], _T], within: float, what: str, step: float = 0
 class Node:
     """A running `gpud serve` with what belongs to it.
 
-    `libraries` is the directory of the driver that programs load: the simulated one, or a stand-in's.
+    `libraries` is the directory of the driver that programs load: the simulated one, or a stand-in's. `policy` is what
+    every device gets, of the directory `policies`, by default the shipped ones; None: by its `apply` lines.
     """
 
     def __init__(
         self,
         *,
         profile: str | None = None,
+        policy: str | None = "preempt-mix(quiet = 1ms)",
+        policies: Path | None = None,
         options: Sequence[str] = (),
         libraries: Path | None = None,
         environment: Mapping[str, str] | None = None,
@@ -58,10 +61,14 @@ class Node:
         self.name = f"node-{uuid.uuid4().hex[:12]}"
         self.log = self.directory / "daemon.log"
         self.device_log = self.directory / "device.jsonl"
-        self._options = list(options)
+        self._options = ["--policies", str(policies or shipped_policies()), *options]
+        if policy is not None:
+            self._options += ["--policy", policy]
         self._profile = profile
-        self.environment = {key: value for key, value in os.environ.items() if not key.startswith("GPUD_SIM")}
+        ours = ("GPUD_SIM", "GPUD_POLICIES", "GPUD_STATE_DIR")
+        self.environment = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
         self.environment["GPUD_RUNTIME_DIR"] = str(self.runtime_dir)
+        self.environment["XDG_CONFIG_HOME"] = str(self.directory / "config")
         if profile is not None:
             self.environment |= {
                 "GPUD_SIM_NODE": self.name,

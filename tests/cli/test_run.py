@@ -1,6 +1,7 @@
 """`gpud run`: exit codes, environment, what is refused, and what it says."""
 
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -42,6 +43,7 @@ def test_a_double_dash_ends_options(gpud: Gpud, daemon: FakeDaemon) -> None:
     assert gpud("run", "--class", "high", "--", "echo", "--", "a").stdout == "-- a\n"
     assert "class=high" in daemon.launches[0]
     assert "name=echo" in daemon.launches[0]
+    assert f"exe={shutil.which('echo')}" in daemon.launches[0]
 
 
 def test_arguments_that_are_no_utf8_reach_the_program_untouched(gpud: Gpud, daemon: FakeDaemon) -> None:

@@ -2,16 +2,21 @@
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Self
 
 import pytest
+from attrs import evolve
 
 from gpud.cli import checks, ps, verbs
 from gpud.cli.demo import prerequisites
 from gpud.cli.failure import Failure
+from gpud.cli.policy.changes import plan_lines, rejected_text, set_line
 from gpud.cli.verbs import VERBS
+from gpud.model.policy_views import ChangeView, DevicePlanView, RejectedView, SetView
 from gpud.model.views import HoldView, JobView
+from gpud.native import shipped_policies
 from tests.cli.conftest import Gpud
 
 
@@ -47,9 +52,15 @@ def test_an_unknown_verb(gpud: Gpud) -> None:
     assert "serv" in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["ps", "status", "stop"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        *("ps", "status", "stop", "why 1", "set 1 class=low"),
+        *("policy show", "policy diff", "policy reload", "policy rollback", "policy history"),
+    ],
+)
 def test_no_daemon(gpud: Gpud, verb: str, runtime: Path) -> None:
-    done = gpud(verb)
+    done = gpud(*verb.split())
     assert done.returncode == 75
     assert str(runtime) in done.stderr
     assert "gpud serve" in done.stderr
@@ -59,8 +70,9 @@ def test_no_daemon(gpud: Gpud, verb: str, runtime: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--resume-after", "soon"), "--resume-after"),
-        (("--max-inflight", "none"), "--max-inflight"),
+        (("--resume-after", "2ms"), "write --policy 'preempt-mix(quiet = 2ms)'"),
+        (("--max-inflight", "4"), "write --policy 'preempt-mix(window = 4)'"),
+        (("--max-pause", "1s"), "write --policy 'preempt-mix(patience = 1s)'"),
         (("--sim", "--sim-devices", "9"), "GPUD_SIM_DEVICES"),
         (("--time-scale", "2"), "--sim"),
         (("--log", "loud"), "--log"),
@@ -90,6 +102,17 @@ def test_doctor_finds_a_hook_that_exports_nothing(gpud: Gpud) -> None:
     done = gpud("doctor")
     assert done.returncode == 1
     assert "does not export cuLaunchKernel" in done.stdout
+
+
+def test_doctor_looks_at_the_policies(gpud: Gpud, tmp_path: Path) -> None:
+    (tmp_path / "p.gpol").write_text("gpol 1\npolicy {")
+    findings = {}
+    for directory in (shipped_policies(), tmp_path):
+        done = gpud("doctor", "--json", GPUD_POLICIES=str(directory))
+        findings[directory] = {finding["check"]: finding for finding in json.loads(done.stdout)}["policies"]
+    assert findings[shipped_policies()]["result"] == "ok"
+    assert findings[tmp_path]["result"] == "fail"
+    assert findings[tmp_path]["remedy"] == f"see: gpud policy check {tmp_path}"
 
 
 def test_doctor_names_a_misspelt_variable(gpud: Gpud) -> None:
@@ -156,6 +179,33 @@ def test_the_demo_without_a_driver_and_asked_for_a_real_device(gpud: Gpud) -> No
     done = gpud("demo", "--device", "real")
     assert done.returncode == 125
     assert "--device sim" in done.stderr
+
+
+def test_show_and_status_of_a_daemon_that_could_load_nothing() -> None:
+    running = SetView(
+        number=0, digest="", directory="/d", applied=None, since_ns=1, how="struck out", probation_ns=0,
+        differs="set 3f2a was given up: policy p: it is slow",
+    )  # fmt: skip
+    assert set_line(running) == "none: every gate is open"
+    rejected = RejectedView(
+        digest="77ab", at_ns=time.time_ns(), count=2, summary="1 error in 1 file", text="error[GP101]\n"
+    )
+    now = time.strftime("%H:%M", time.localtime())
+    assert set_line(evolve(running, rejected=rejected)).startswith(f"none: every gate is open, 2 rejected {now[:2]}")
+    loaded = evolve(running, number=4, digest="3f2a" * 16, differs="", how="files")
+    assert (
+        set_line(loaded) == "set 3f2a, since 1970-01-01 " + time.strftime("%H:%M:%S", time.localtime(0)) + " by files"
+    )
+    assert "set 3f2a (last good)" in set_line(evolve(loaded, differs="x"))
+    assert rejected_text(rejected) == "error[GP101]\n\n1 error in 1 file\n"
+
+
+def test_plans_as_text() -> None:
+    change = ChangeView(sign="~", policy="p", line=3, text="quiet = 1ms → 2ms")
+    plan = DevicePlanView(devices=(0, 2), others=False, before="p", after="p", changes=(change,))
+    assert plan_lines([plan]) == ["gpu 0, 2: p", "  ~ p:3  quiet = 1ms → 2ms"]
+    assert plan_lines([evolve(plan, others=True, after="p, q")])[0] == "gpu 0, 2 and every other: p → p, q"
+    assert plan_lines([evolve(plan, devices=(), others=True, before="")])[0] == "every gpu that comes: no policy → p"
 
 
 JOB = JobView(

@@ -101,7 +101,7 @@ async def test_stop_happens_also_when_nobody_waits_for_the_answer(tmp_path: Path
     async with serving(tmp_path) as (config, daemon):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(config.control_socket))
-            connection.sendall(wire.encode(wire.Request(version=1, id=1, ask=wire.AskStop())))
+            connection.sendall(wire.encode(wire.Request(version=2, id=1, ask=wire.AskStop())))
         with trio.fail_after(5):
             await daemon.stopped.wait()
 
@@ -132,7 +132,7 @@ def frame(value: object) -> bytes:
     ("data", "code"),
     [
         (frame({"version": 9, "id": 4, "ask": {"type": "ps"}}), "version"),
-        (frame({"version": 1, "id": 4, "ask": {"type": "dance"}}), "protocol"),
+        (frame({"version": 2, "id": 4, "ask": {"type": "dance"}}), "protocol"),
         (frame([1, 2]), "protocol"),
         (frame(None), "protocol"),
         (struct.pack("<I", 5) + b"\xc1" * 5, "protocol"),
@@ -264,9 +264,9 @@ def test_a_socket_that_nobody_reads(tmp_path: Path) -> None:
     ("said", "kind", "says"),
     [
         (frame({"version": 9, "id": 1, "answer": {"type": "ps", "jobs": []}}), VersionError, "speaks version 9"),
-        (frame({"version": 1, "id": 5, "answer": {"type": "ps", "jobs": []}}), ProtocolError, "another question"),
-        (frame({"version": 1, "id": 1, "answer": {"type": "stop", "opened": 1}}), ProtocolError, "another question"),
-        (frame({"version": 1, "id": 1, "answer": {"type": "ps", "jobs": 5}}), ProtocolError, "cannot be read"),
+        (frame({"version": 2, "id": 5, "answer": {"type": "ps", "jobs": []}}), ProtocolError, "another question"),
+        (frame({"version": 2, "id": 1, "answer": {"type": "stop", "opened": 1}}), ProtocolError, "another question"),
+        (frame({"version": 2, "id": 1, "answer": {"type": "ps", "jobs": 5}}), ProtocolError, "cannot be read"),
         (b"\xff\xff\xff\xff", ProtocolError, "over the limit"),
         (b"\x08\x00", NoDaemon, "ended before it answered"),
         (b"", NoDaemon, "ended before it answered"),

@@ -12,6 +12,7 @@ import pytest
 from gpud.config import Config, load_config
 from gpud.control.client import Client
 from gpud.model.errors import GpudError
+from gpud.native import shipped_policies
 from gpud.testing import node
 
 _T = TypeVar("_T")
@@ -20,12 +21,12 @@ GIB = 1 << 30
 PATIENCE_S = 20.0
 
 _SERVE = """
-import sys
+import json, sys
 from gpud.config import load_config
 from gpud.daemon import serve
 from gpud.model.errors import GpudError
 try:
-    sys.exit(serve(load_config(sim=sys.argv[1] if len(sys.argv) > 1 else None)))
+    sys.exit(serve(load_config(**json.loads(sys.argv[1]))))
 except GpudError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
@@ -94,12 +95,23 @@ sys.exit(subprocess.run([sys.executable, "-m", "gpud.testing.fake_hook", sys.arg
 
 
 class Daemon:
-    """`gpud serve` in a process and a directory of its own."""
+    """`gpud serve` in a process and a directory of its own, with the shipped policies unless `policies` names others.
+    `policy`: what applies to every device; None: by the `apply` lines."""
 
-    def __init__(self, directory: Path, *, sim: str | None = None, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        sim: str | None = None,
+        policy: str | None = "preempt-mix(quiet = 1ms)",
+        policies: Path | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> None:
         self.directory = directory
-        self.sim = sim
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("GPUD_SIM")}
+        self.flags = {"sim": sim, "policy": policy, "policies": str(policies or shipped_policies())}
+        ours = ("GPUD_SIM", "GPUD_POLICIES", "GPUD_STATE_DIR")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        inherited["XDG_CONFIG_HOME"] = str(directory.parent / "config")
         self.environment = inherited | {"GPUD_RUNTIME_DIR": str(directory), "GPUD_LOG": "info"} | (environment or {})
         self.config = load_config(self.environment)
         self.process: subprocess.Popen[str] | None = None
@@ -111,7 +123,7 @@ class Daemon:
 
     def spawn(self, limits: Callable[[], None] | None = None) -> subprocess.Popen[str]:
         """Only starts it. Its messages go to a pipe when there is one already, or it has `limits`."""
-        command = [sys.executable, "-c", _SERVE, *([self.sim] if self.sim is not None else [])]
+        command = [sys.executable, "-c", _SERVE, json.dumps(self.flags)]
         piped = limits is not None or self.process is not None
         log = subprocess.PIPE if piped else (self.directory.parent / "daemon.log").open("w")
         try:

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from gpud import config_file
 from gpud.config import VARIABLES, check_runtime_dir, load_config, make_runtime_dir, unknown_variables
 from gpud.daemon import sim_environment
 from gpud.model.errors import SetupError, UsageError
-from gpud.model.units import FOREVER_NS
+from gpud.native import shipped_policies
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,21 +21,22 @@ def test_variables_are_those_of_the_table() -> None:
 def test_defaults(tmp_path: Path) -> None:
     config = load_config({"GPUD_RUNTIME_DIR": str(tmp_path)})
     assert (config.hook_socket, config.control_socket) == (tmp_path / "hook.sock", tmp_path / "control.sock")
-    assert (config.resume_after_ns, config.max_inflight, config.max_pause_ns) == (1_000_000, 1, 2_000_000_000)
     assert config.sim is None
     assert config.log_level == "warning"
+    assert (config.policies_by, config.applied, config.claims) == ("default", None, {})
+    assert config.state_dir == tmp_path / "state"
 
 
 def test_flags_go_before_variables(tmp_path: Path) -> None:
     environ = {"GPUD_RUNTIME_DIR": "/elsewhere", "GPUD_LOG": "error", "GPUD_SIM_PROFILE": "h200"}
     config = load_config(
-        environ, runtime_dir=str(tmp_path), log="debug", sim="test-small", resume_after="2.5ms", max_pause="unlimited"
+        environ, runtime_dir=str(tmp_path), log="debug", sim="test-small", policies="/mine", policy="p(x = 1)"
     )
     assert config.runtime_dir == tmp_path
     assert config.log_level == "debug"
     assert config.sim is not None
     assert config.sim.profile == "test-small"
-    assert (config.resume_after_ns, config.max_pause_ns) == (2_500_000, FOREVER_NS)
+    assert (config.policies, config.policies_by, config.applied) == (Path("/mine"), "--policies", "p(x = 1)")
     assert load_config(environ, sim="").sim.profile == "h200"  # type: ignore[union-attr]
 
 
@@ -59,6 +61,10 @@ def test_no_xdg_runtime_dir(monkeypatch: pytest.MonkeyPatch) -> None:
         ("GPUD_SIM_TIME_SCALE", "fast", "from 0.001 to 1000"),
         ("GPUD_SIM_NODE", "a/b", "letters"),
         ("GPUD_SIM_NODE", "x" * 65, "1 to 64"),
+        ("GPUD_POLICIES", "here", "not an absolute path"),
+        ("GPUD_STATE_DIR", "here", "not an absolute path"),
+        ("XDG_STATE_HOME", "here", "not an absolute path"),
+        ("XDG_CONFIG_HOME", "here", "not an absolute path"),
     ],
 )
 def test_garbage_names_the_variable(name: str, value: str, says: str) -> None:
@@ -69,7 +75,7 @@ def test_garbage_names_the_variable(name: str, value: str, says: str) -> None:
 
 @pytest.mark.parametrize(
     ("flag", "value"),
-    [("resume_after", "soon"), ("max_inflight", "0"), ("max_inflight", "-1"), ("max_pause", "1"), ("log", "loud")],
+    [("log", "loud"), ("runtime_dir", "here"), ("policies", "a\0b")],
 )
 def test_garbage_names_the_flag(flag: str, value: str) -> None:
     with pytest.raises(UsageError, match=rf"^--{flag.replace('_', '-')}: "):
@@ -138,3 +144,89 @@ def test_paths_for_the_simulator_are_absolute(tmp_path: Path, monkeypatch: pytes
     assert sim is not None
     assert (sim.profile, sim.log) == (str(tmp_path / "mine.toml"), str(tmp_path / "device.jsonl"))
     assert load_config(environ, sim="a100-40gb").sim.profile == "a100-40gb"  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def etc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In place of /etc/gpud."""
+    directory = tmp_path / "etc"
+    directory.mkdir()
+    monkeypatch.setattr(config_file, "SYSTEM_DIR", directory)
+    return directory
+
+
+def test_which_directory_of_policies_it_is(tmp_path: Path, etc: Path) -> None:
+    """Each next one goes before all that came earlier."""
+    environ = {"GPUD_RUNTIME_DIR": "/x", "XDG_CONFIG_HOME": str(tmp_path)}
+    ours = tmp_path / "gpud"
+    ours.mkdir()
+    assert load_config(environ).policies == shipped_policies()
+    (etc / "policies").mkdir()
+    assert load_config(environ).policies == etc / "policies"
+    (ours / "policies").mkdir()
+    assert load_config(environ).policies == ours / "policies"
+    (etc / "gpud.toml").write_text('policies = "/srv/policies"')
+    found = load_config(environ)
+    assert (found.policies, found.policies_by) == (Path("/srv/policies"), "gpud.toml")
+    (ours / "gpud.toml").write_text('policies = "mine"')
+    assert load_config(environ).policies == ours / "mine"
+    environ["GPUD_POLICIES"] = "/by/variable"
+    assert load_config(environ).policies == Path("/by/variable")
+    assert load_config(environ, policies="by/flag").policies == Path.cwd() / "by" / "flag"
+
+
+def test_the_shipped_policies_are_there() -> None:
+    assert (shipped_policies() / "preempt-mix.gpol").is_file()
+
+
+def test_where_the_state_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several daemons never share one unless they are told to."""
+    assert load_config({"GPUD_RUNTIME_DIR": "/x"}).state_dir == Path("/x/state")
+    assert load_config({"HOME": "/h"}, runtime_dir="/y").state_dir == Path("/y/state")
+    assert load_config({"GPUD_RUNTIME_DIR": "/x", "GPUD_STATE_DIR": "/z"}).state_dir == Path("/z")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert load_config({"HOME": "/root"}).state_dir == Path("/var/lib/gpud")
+    assert load_config({"HOME": "/root"}).system
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    assert load_config({"HOME": "/h"}).state_dir == Path("/h/.local/state/gpud")
+    assert load_config({"HOME": "/h", "XDG_STATE_HOME": "/s"}).state_dir == Path("/s/gpud")
+    assert not load_config({"HOME": "/h"}).system
+
+
+def test_claims(tmp_path: Path, etc: Path) -> None:
+    environ = {"GPUD_RUNTIME_DIR": "/x", "XDG_CONFIG_HOME": str(tmp_path)}
+    (etc / "gpud.toml").write_text('[claims]\ntier = ["@ml-serving", "ann"]\nclass = []\n')
+    assert load_config(environ).claims == {"tier": ("@ml-serving", "ann"), "class": ()}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("policies = ", "it is not TOML: "),
+        ("polices = '/x'", "nothing is called 'polices'; known are policies, claims, plugins"),
+        ("policies = 3", "policies: 3 is not the name of a directory"),
+        ("policies = ''", "policies: '' is not the name of a directory"),
+        ("claims = ['a']", "claims: ['a'] is not a table; write [claims]"),
+        ("[claims]\ntier = '@a'", "claims.tier: '@a' is not a list of claimants; write tier = ["),
+        ("[claims]\ntier = [1]", "claims.tier: [1] is not a list"),
+        ("plugins = 3", "plugins: 3 is not a table of tables"),
+        ("[plugins]\nvllm = 3", "plugins: {'vllm': 3} is not a table of tables"),
+        ("[claims]\ntier = ['@']", "claims.tier: ['@'] is not a list"),
+    ],
+)
+def test_garbage_in_gpud_toml_names_file_and_key(etc: Path, text: str, says: str) -> None:
+    (etc / "gpud.toml").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        load_config({"GPUD_RUNTIME_DIR": "/x"})
+    assert str(caught.value).startswith(f"{etc}/gpud.toml: ")
+    assert says in str(caught.value)
+
+
+def test_a_gpud_toml_that_cannot_be_read(etc: Path) -> None:
+    (etc / "gpud.toml").write_bytes(b"policies = '\xff'")
+    with pytest.raises(UsageError, match=r"gpud.toml: it is not UTF-8 text"):
+        load_config({"GPUD_RUNTIME_DIR": "/x"})
+    (etc / "gpud.toml").unlink()
+    (etc / "gpud.toml").mkdir()
+    with pytest.raises(UsageError, match=r"cannot read .*gpud.toml: Is a directory"):
+        load_config({"GPUD_RUNTIME_DIR": "/x"})

@@ -35,7 +35,8 @@ def test_a_job_from_launch_to_end(daemon: Daemon) -> None:
         with pytest.raises(UsageError, match=r"there is no job 99"):
             client.stats(99)
         status = client.status()
-        assert (status.jobs, status.clients, status.policy) == (1, 1, "preempt-mix")
+        assert (status.jobs, status.clients) == (1, 1)
+        assert [applied.name for applied in status.policies[0].policies] == ["preempt-mix"]
         assert status.attach_ns is not None
         program.end()
         until(lambda: not client.ps(), "the job is gone")

@@ -55,7 +55,7 @@ class Pair:
 
 
 def test_kill_of_high_while_low_is_held(counter: list[str]) -> None:
-    with Node(profile="a100-40gb", options=["--max-pause", "unlimited"]) as node:
+    with Node(profile="a100-40gb", policy="preempt-mix(quiet = 1ms, patience = unlimited)") as node:
         pair = Pair(node, counter)
         rounds = pair.wait_until_held()
         why = pair.job("low").why
@@ -68,7 +68,7 @@ def test_kill_of_high_while_low_is_held(counter: list[str]) -> None:
 
 def test_max_pause_lets_low_through(counter: list[str]) -> None:
     """High never synchronises and never ends; low gets one launch through each 200 ms, and not more."""
-    with Node(profile="a100-40gb", options=["--max-pause", "200ms"]) as node:
+    with Node(profile="a100-40gb", policy="preempt-mix(quiet = 1ms, patience = 200ms)") as node:
         pair = Pair(node, counter)
         rounds = pair.wait_until_held()
         began = time.monotonic()
@@ -81,7 +81,7 @@ def test_max_pause_lets_low_through(counter: list[str]) -> None:
 
 
 def test_stop_opens_the_gates_at_once(counter: list[str]) -> None:
-    with Node(profile="a100-40gb", options=["--max-pause", "unlimited"]) as node:
+    with Node(profile="a100-40gb", policy="preempt-mix(quiet = 1ms, patience = unlimited)") as node:
         pair = Pair(node, counter)
         rounds = pair.wait_until_held()
         result = gpud(node.environment, "stop")

@@ -17,6 +17,10 @@ NEEDED = (
     "gpud/_native/sim/profiles/a100-40gb.toml",
     "gpud/_data/examples/serving.py",
     "gpud/_data/examples/training.py",
+    "gpud/_data/errors/GP103.md",
+    "gpud/_data/policies/preempt-mix.gpol",
+    "gpud/_data/policies/tests/preempt-mix.gpol",
+    "gpud/policies/syntax/tables.json",
 )
 
 pytestmark = pytest.mark.e2e
@@ -82,3 +86,19 @@ def test_doctor_is_content_with_the_installed_parts(installed: Path, tmp_path: P
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert str(installed / "gpud" / "_native" / "libgpud_hook.so") in done.stdout
+
+
+def test_policies_and_pages_are_found(installed: Path, tmp_path: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("GPUD_", "XDG_"))}
+    environment |= {"PYTHONPATH": str(installed), "HOME": str(tmp_path)}
+
+    def policy(*arguments: str) -> str:
+        command = [sys.executable, "-P", "-m", "gpud.cli.main", "policy", *arguments]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert policy("why", "GP103").startswith("# GP103")
+    assert policy("check", "--strict").endswith("no findings\n")
+    assert 'policy "preempt-mix"' in policy("explain", "preempt-mix")
+    assert (installed / "gpud" / "cli" / "policy" / "check.py").is_file()

@@ -2,6 +2,7 @@ import pytest
 
 from gpud.engine.publish import GATE_PREEMPT, GATE_WINDOW
 from gpud.engine.reducer import PEERS_DEADLINE_NS
+from gpud.engine.standing import class_text
 from gpud.engine.ticking import LEASE_REFRESH_NS, LOOK_NS, next_wakeup, wanted
 from gpud.model import effects as do
 from gpud.model import events as ev
@@ -19,7 +20,7 @@ def test_a_job_hears_its_number_and_environment_after_it_is_on_file(world: World
     job = only(effects, do.SendJob)[0]
     assert (job.job, job.environment) == (1, (("GPUD_SIM_NODE", "n"),))
     tenant = world.state.tenants[job.job]
-    assert (tenant.job_class, tenant.name, tenant.labels) == ("high", "serve", {"tier": "online"})
+    assert (class_text(world.state, tenant), tenant.name, tenant.labels) == ("high", "serve", {"tier": "online"})
 
 
 def test_a_job_for_one_gpu(world: World) -> None:
@@ -46,8 +47,8 @@ def test_launches_that_are_refused(world: World, asked: tuple[tuple[str, str], .
 
 
 def test_a_claimed_class_beats_the_label(world: World) -> None:
-    world.launch(**{"class": "low", "label_tier": "online"})
-    assert next(iter(world.state.tenants.values())).job_class == "low"
+    launcher, _ = world.launch(**{"class": "low", "label_tier": "online"})
+    assert world.class_of(world.ready(launcher)) == "low"
 
 
 def test_attach_order(world: World) -> None:
@@ -57,6 +58,7 @@ def test_attach_order(world: World) -> None:
     assert [type(effect) for effect in effects] == [
         do.SaveState,
         do.CreatePages,
+        do.PublishFailsafe,
         do.SendWelcome,
         do.Record,
     ]
@@ -69,7 +71,7 @@ def test_attach_order(world: World) -> None:
 
 def test_a_process_alone_is_a_low_job_of_its_own(world: World) -> None:
     client, _ = world.attach()
-    assert world.state.tenants[world.state.clients[client].job].job_class == "low"
+    assert world.class_of(client) == "low"
     assert not only(world.react(ev.Mapped(client=client)), do.SendAttached)
 
 
@@ -84,7 +86,7 @@ def test_descendants_of_one_launcher_are_one_job(world: World) -> None:
 def test_a_recycled_pid_is_not_the_launcher(world: World) -> None:
     launcher, _ = world.launch(label_tier="online")
     client, _ = world.attach(who=world.who(((launcher.pid, launcher.started + 1),)))
-    assert world.state.tenants[world.state.clients[client].job].job_class == "low"
+    assert world.class_of(client) == "low"
 
 
 def test_words_of_low_and_high(world: World) -> None:
@@ -268,7 +270,7 @@ def test_the_job_lives_as_long_as_launcher_or_clients(world: World) -> None:
     assert job in world.state.tenants
     world.gone(second)
     assert job not in world.state.tenants
-    assert all(not unit.tenants for unit in world.state.units.values())
+    assert world.state.units == {}
 
 
 def test_a_launcher_that_left_before_it_was_answered_leaves_no_job(world: World) -> None:
@@ -302,8 +304,9 @@ def test_draining_takes_nobody_and_changes_no_page(world: World) -> None:
 def test_stop_opens_every_gate(world: World) -> None:
     low, _ = world.low(), world.high()
     effects = world.react(ev.StopAsked())
-    (published,) = only(effects, do.PublishDevice)
-    assert (published.client, published.words.gate, published.words.peers) == (low, 0, ())
+    published = {effect.client: effect.words for effect in only(effects, do.PublishDevice)}
+    assert low in published
+    assert all((words.gate, words.peers) == (0, ()) for words in published.values())
 
 
 def test_again_from_a_stranger_with_the_same_generation_is_refused(world: World) -> None:

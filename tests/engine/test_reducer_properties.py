@@ -1,22 +1,62 @@
-"""Any sequence of events leaves the tables exact."""
+"""Any sequence of events leaves the tables exact, whatever policies come and go."""
 
+from attrs import evolve
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gpud.engine import saved
+from gpud.engine.board import OPEN, Board
+from gpud.engine.in_force import failsafe_of, knobs_of
 from gpud.engine.peers import MAX_PEERS, by_rank, wanted_peers
 from gpud.engine.publish import device_words
+from gpud.engine.runs import keep_up
+from gpud.engine.standing import rank_on, standing
 from gpud.engine.ticking import next_wakeup, wanted
 from gpud.model import effects as do
 from gpud.model import events as ev
+from gpud.model.counters import Counters
 from gpud.model.effects import Effect
 from gpud.model.ids import ClientId, Generation, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
 from gpud.model.units import MILLISECOND, SECOND
-from tests.engine.conftest import GIB, World, asks, new_state
+from tests.engine.conftest import GIB, PREEMPT_MIX, World, asks, board, new_state, preempt_mix
 
 UUIDS = [bytes([n]) * 16 for n in range(3)]
+THREE = """
+  class high { match label("tier") == "online" }
+  class near { match label("tier") == "batch" and exe ~ "*python3" }
+  class low  { match any }
+  arbitrate preempt { order = [high, [near, low]]  resume_after = 2ms  max_pause = unlimited }
+  failsafe { daemon_lost = hold  after = unlimited }
+"""
+UPSIDE_DOWN = """
+  class online { match label("tier") == "online" }
+  class rest   { match any }
+  arbitrate preempt { order = [rest, online]  resume_after = 1ms }
+  when rest.active { online.yield = false } else { online.max_inflight = 2 }
+"""
+PICKY = """
+  class batch { match label("tier") == "batch" }
+  arbitrate open {}
+  batch.max_inflight = 3
+"""
+LIMIT = """
+  class all { match any }
+  when all.queued > 0 { all.pause = true  all.max_inflight = 5 }
+"""
+
+
+def boards() -> list[Board]:
+    one, three = ("preempt-mix", PREEMPT_MIX), ("three", THREE)
+    two = f'apply "preempt-mix", "limit" to gpu "GPU-{"00" * 4}"\napply "upside-down" to gpu 1\napply "three" to gpu *'
+    return [
+        preempt_mix(),
+        board(three),
+        board(one, three, ("upside-down", UPSIDE_DOWN), ("limit", LIMIT), site=two),
+        board(("picky", PICKY), ("limit", LIMIT)),
+        OPEN,
+    ]
 
 
 class AnySequence(RuleBasedStateMachine):
@@ -31,6 +71,8 @@ class AnySequence(RuleBasedStateMachine):
         self.launchers: list[ev.Who] = []
         self.generations: set[Generation] = set()
         self.last_generation = 0
+        self.boards = boards()
+        self.failsafes: dict[ClientId, int | None] = {}
 
     def see(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -44,6 +86,12 @@ class AnySequence(RuleBasedStateMachine):
                 case do.DropPages():
                     self.pages.pop(effect.client, None)
                     self.peers.pop(effect.client, None)
+                    self.failsafes.pop(effect.client, None)
+                case do.PublishFailsafe():
+                    assert effect.client in self.pages
+                    self.failsafes[effect.client] = effect.after_ns
+                case do.StruckOut():
+                    raise AssertionError(effect.text)
                 case do.PublishDevice():
                     self.pages[effect.client][effect.slot] = effect.words
                 case do.SendPeers():
@@ -115,6 +163,32 @@ class AnySequence(RuleBasedStateMachine):
         presence = {key: ev.Presence(active=active, idle_since_ns=0) for key in wanted(self.world.state)}
         self.see(self.world.later(ns, presence))
 
+    @rule(
+        ns=st.sampled_from([5 * MILLISECOND, 50 * MILLISECOND, SECOND]),
+        active=st.sets(st.integers(0, 20)),
+        holding=st.sets(st.integers(0, 20)),
+    )
+    def policies_look(self, ns: int, active: set[int], holding: set[int]) -> None:
+        counters = {
+            client: Counters(active=client in active, holding=client in holding, entered=self.world.now // 10**6)
+            for client in self.world.state.clients
+        }
+        self.see(self.world.ticks(ns, counters))
+
+    @rule(index=st.integers(0, 4))
+    def other_policies(self, index: int) -> None:
+        effects = self.world.react(ev.BoardChanged(board=self.boards[index], reading=self.world.reading()))
+        self.see(effects)
+        assert isinstance(effects[-1], do.Reloaded)
+        assert effects[-1].generation == self.world.state.board_generation
+
+    @rule(index=st.integers(0, 50), job_class=st.sampled_from([None, "high", "low", "online", "nobody"]))
+    def pin(self, index: int, job_class: str | None) -> None:
+        jobs = sorted(self.world.state.tenants)
+        if jobs:
+            job = jobs[index % len(jobs)]
+            self.see(self.world.react(ev.PinAsked(job=job, job_class=job_class, by_operator=index % 2 == 0)))
+
     @rule(survivors=st.floats(0, 1), back=st.floats(0, 1))
     def restart(self, survivors: float, back: float) -> None:
         """The daemon is killed and started again; some clients died meanwhile, some come back at once, some never."""
@@ -122,12 +196,13 @@ class AnySequence(RuleBasedStateMachine):
         clients = sorted(c.who.pid for c in self.world.state.clients.values())
         alive = set(clients[: round(len(clients) * survivors)])
         alive |= {who.pid for who in self.launchers}
-        state = new_state()
+        state = new_state(self.world.state.board)
         found = saved.load(content, "boot")
         assert found is not None
         saved.restore(state, found, lambda pid, _: pid in alive, self.world.now + 10 * SECOND)
         self.world.state = state
-        self.pages, self.peers, self.slots_owed = {}, {}, set()
+        self.see(keep_up(state, self.world.now))
+        self.pages, self.peers, self.slots_owed, self.failsafes = {}, {}, set(), {}
         ghosts = list(state.clients.values())
         for ghost in ghosts[: round(len(ghosts) * back)]:
             again = asks(self.world.session(), ghost.who, ghost.id, ghost.generation)
@@ -145,13 +220,16 @@ class AnySequence(RuleBasedStateMachine):
     def tables_are_exact(self) -> None:
         state = self.world.state
         for client in state.clients.values():
-            above = wanted_peers(state, client, by_rank(state))
-            ids = {other.id for other in above}
+            on_slots = wanted_peers(state, client, by_rank(state))
+            ids = {other.id for above in on_slots.values() for other in above}
             beyond = {peer for peers in client.beyond.values() for peer in peers}
             assert set(client.peers) | beyond == ids
             assert not set(client.peers) & beyond
             assert len(client.peers) == min(MAX_PEERS, len(ids))
-            assert all(state.rank_of(other) < state.rank_of(client) for other in above)
+            for slot, above in on_slots.items():
+                assert knobs_of(state, client, slot).yields
+                assert all(rank_on(state, other, slot) < rank_on(state, client, slot) for other in above)
+                assert client.beyond.get(slot, frozenset()) == {c.id for c in above} - set(client.peers)
             presents = [entry.present for entry in client.peers.values()]
             assert len(set(presents)) == len(presents)
             assert all(0 <= present < MAX_PEERS for present in presents)
@@ -166,22 +244,39 @@ class AnySequence(RuleBasedStateMachine):
         assert set(self.pages) == attached
         for client in (state.clients[c] for c in attached):
             for slot in client.slots():
-                assert self.pages[client.id][slot].peers == device_words(state, client, slot).peers
-                assert self.pages[client.id][slot].gate == device_words(state, client, slot).gate
+                assert evolve(self.pages[client.id][slot], others_active=False) == evolve(
+                    device_words(state, client, slot), others_active=False
+                )
+            assert self.failsafes[client.id] == failsafe_of(state, client).after_ns
             sent = {entry.client: entry for entry in self.peers.get(client.id, ())}
             if client.live:
                 assert sent == client.peers
+
+    @invariant()
+    def every_device_has_its_policies(self) -> None:
+        state = self.world.state
+        assert set(state.runs) == set(state.devices)
+        for slot, run in state.runs.items():
+            assert run.stack == state.stack_for(state.devices[slot])
+            assert all(
+                ran.knobs.values or not applied.program.knobs for applied, ran in zip(run.stack, run.ran, strict=True)
+            )
 
     @invariant()
     def jobs_and_units_agree(self) -> None:
         state = self.world.state
         for tenant in state.tenants.values():
             assert tenant.clients or tenant.launcher_alive
-            assert tenant.id in state.units[tenant.unit].tenants
-            assert state.units[tenant.unit].name == tenant.job_class
             assert tenant.clients <= set(state.clients)
-        assert sum(len(unit.tenants) for unit in state.units.values()) == len(state.tenants)
+            assert set(tenant.placed) == {applied.program.digest for applied in state.board.applied}
+            for slot, found in tenant.standings.items():
+                assert slot in state.devices
+                assert standing(state, tenant, slot) == found
+                assert found.unit in state.units.values()
         assert all(client.id in state.tenants[client.job].clients for client in state.clients.values())
+        assert len(set(state.units.values())) == len(state.units)
+        attached = {(client.id, slot) for client in state.clients.values() for slot in client.slots()}
+        assert set(state.meters) | state.active <= attached, "something is remembered of who is gone"
 
     @invariant()
     def generations_are_unique(self) -> None:

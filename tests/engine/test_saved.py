@@ -10,12 +10,12 @@ from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model.ids import ClientId, Slot
 from gpud.model.units import SECOND
-from tests.engine.conftest import World, asks, new_state, only
+from tests.engine.conftest import World, asks, board, new_state, only
 
 
 def restart(world: World, dead: frozenset[int] = frozenset(), boot: str = "b") -> State:
     found = saved.load(saved.dump(world.state, "b"), boot)
-    state = new_state()
+    state = new_state(world.state.board)
     if found is not None:
         saved.restore(state, found, lambda pid, started: pid not in dead and started == 1, world.now + 10 * SECOND)
     world.state = state
@@ -35,7 +35,7 @@ def test_everything_that_lives_is_taken_over(world: World) -> None:
     state = restart(world)
     assert saved.dump(state, "b") == before
     assert state.adopt_until_ns == world.now + 10 * SECOND
-    assert [state.tenants[state.clients[c].job].job_class for c in (low, high)] == ["low", "high"]
+    assert [world.class_of(c) for c in (low, high)] == ["low", "high"]
 
 
 def test_a_client_that_comes_back_finds_its_words_in_the_new_page(world: World) -> None:
@@ -78,7 +78,29 @@ def test_jobs_waiting_for_a_first_process_are_taken_over(world: World) -> None:
     launcher, _ = world.launch(label_tier="online")
     restart(world)
     client = world.ready(launcher)
-    assert world.state.tenants[world.state.clients[client].job].job_class == "high"
+    assert world.class_of(client) == "high"
+
+
+def test_policies_go_on_with_the_first_who_comes_back() -> None:
+    """Nobody reports devices again: those who come back are on them already."""
+    hours = """
+      timezone "UTC"
+      hours day = daily 08:00..20:00
+      class all { match any }
+      arbitrate open {}
+      during day { all.pause = true }
+    """
+    world = World(running=board(("hours", hours)))
+    client = world.low()
+    due = world.state.tick_due_ns
+    assert due is not None
+    restart(world)
+    assert world.state.tick_due_ns is None
+    come_back(world, client)
+    assert world.state.tick_due_ns is not None
+    world.now = due
+    world.ticks(0, wall_ns=9 * 3600 * SECOND)
+    assert world.state.clients[client].words[Slot(0)].gate == 1
 
 
 def test_numbers_go_on(world: World) -> None:

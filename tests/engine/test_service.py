@@ -1,27 +1,51 @@
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 
+import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gpud.engine.service import Engine, open_engine
+from gpud.engine.board import Board
+from gpud.engine.service import MEMORY_S, Engine, open_engine
+from gpud.engine.ticking import BUSY_NS, IDLE_NS
 from gpud.model import events as ev
 from gpud.model.counters import Counters, HookCounters
-from gpud.model.effects import SendWelcome
-from gpud.model.errors import ProtocolError
+from gpud.model.effects import Reloaded, SendWelcome, StruckOut
+from gpud.model.errors import ProtocolError, Refused
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
-from tests.engine.conftest import GIB, UUID, new_state
+from gpud.model.units import SECOND
+from tests.engine.conftest import GIB, UUID, board, new_state
+
+
+class Usage:
+    total_bytes, used_bytes = 40 * GIB, 39 * GIB
 
 
 class Outside:
-    """Pages, sessions and file in one: notes what is asked for, in order."""
+    """Pages, sessions, file, driver and reload in one: notes what is asked for, in order."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
         self.fail_create: Exception | None = None
         self.brought: tuple[int, int] | None = None
         self.refused: list[tuple[int, str]] = []
+        self.now: dict[tuple[ClientId, Slot], Counters] = {}
+        self.told: list[object] = []
+        self.asked = 0
+
+    def reloaded(self, done: Reloaded) -> None:
+        self.told.append(done)
+
+    def struck_out(self, out: StruckOut) -> None:
+        self.told.append(out)
+
+    def devices_changed(self) -> None:
+        self.told.append("devices")
+
+    async def usage(self) -> Mapping[bytes, Usage]:
+        self.asked += 1
+        return {UUID: Usage()}
 
     def write(self, content: bytes) -> None:
         self.seen.append("save")
@@ -42,14 +66,20 @@ class Outside:
     def publish(self, client: ClientId, slot: Slot, words: DeviceWords) -> None:
         self.seen.append(f"publish {client} {slot}")
 
+    def publish_failsafe(self, client: ClientId, after_ns: int | None) -> None:
+        self.seen.append(f"failsafe {client} {after_ns}")
+
     def publish_others(self, client: ClientId, slot: Slot, active: bool) -> None:
         self.seen.append(f"others {client} {slot} {active}")
 
     def refresh_lease(self, until_ns: int) -> None:
         self.seen.append("lease")
 
+    def histograms(self, wanted: Iterable[tuple[ClientId, Slot]]) -> dict[tuple[ClientId, Slot], tuple[int, ...]]:
+        return dict.fromkeys(wanted, (0,) * 32)
+
     def counters(self) -> dict[tuple[ClientId, Slot], Counters]:
-        return {}
+        return self.now
 
     def hook_counters(self, client: ClientId) -> HookCounters:
         return HookCounters()
@@ -83,7 +113,9 @@ class Outside:
 
 
 @asynccontextmanager
-async def running(outside: Outside) -> AsyncIterator[tuple[Engine, "trio.MemorySendChannel[ev.Event]"]]:
+async def running(
+    outside: Outside, policies: Board | None = None
+) -> AsyncIterator[tuple[Engine, "trio.MemorySendChannel[ev.Event]"]]:
     send, receive = trio.open_memory_channel[ev.Event](100)
 
     def now() -> int:
@@ -91,7 +123,18 @@ async def running(outside: Outside) -> AsyncIterator[tuple[Engine, "trio.MemoryS
 
     async with (
         send,
-        open_engine(new_state(), outside, outside, outside, receive, boot="b", now=now) as engine,
+        open_engine(
+            new_state(policies),
+            outside,
+            outside,
+            outside,
+            receive,
+            boot="b",
+            now=now,
+            wall=now,
+            policies=outside,
+            driver=outside,
+        ) as engine,
     ):
         yield engine, send
 
@@ -112,7 +155,7 @@ async def test_what_a_client_is_told_is_on_file_before() -> None:
     async with running(outside) as (_, send):
         await send.send(asks(1, 10))
         await wait_all_tasks_blocked()
-        assert outside.seen == ["save", "create 1", "welcome 1"]
+        assert outside.seen == ["save", "create 1", f"failsafe 1 {30 * SECOND}", "welcome 1"]
 
 
 async def test_pages_that_cannot_be_made_refuse_that_client_only() -> None:
@@ -171,3 +214,118 @@ async def test_leaving_changes_no_page() -> None:
         before = list(outside.seen)
     assert outside.seen == before
     assert before[-1] == "save"
+
+
+READS = """
+  class high { match label("tier") == "online" }
+  class low  { match any }
+  arbitrate preempt { order = [high, low]  resume_after = 1ms }
+  when low.queued > 0 { low.max_inflight = 1 }
+"""
+MEMORY = """
+  class all { match any }
+  arbitrate open {}
+  when gpu.memory_free < 2GiB { all.max_inflight = 1 }
+"""
+
+
+async def joined(send: "trio.MemorySendChannel[ev.Event]", client: int = 1) -> None:
+    await send.send(asks(client, 9 + client))
+    await send.send(ev.Mapped(client=ClientId(client)))
+    await send.send(ev.DevicesReported(client=ClientId(client), devices=((UUID, GIB),)))
+    await wait_all_tasks_blocked()
+
+
+async def test_ticks_of_a_policy_that_reads_signals(autojump_clock: trio.testing.MockClock) -> None:
+    outside = Outside()
+    async with running(outside, board(("reads", READS))) as (engine, send):
+        await trio.sleep(1000)
+        assert engine.ticks == 0
+        await joined(send)
+        before = engine.ticks
+        await trio.sleep(10)
+        assert abs(engine.ticks - before - 10 * SECOND // IDLE_NS) <= 11  # the lease as well, once a second
+        outside.now = {(ClientId(1), Slot(0)): Counters(active=True)}
+        await trio.sleep(0.1)
+        before = engine.ticks
+        await trio.sleep(1)
+        assert abs(engine.ticks - before - SECOND // BUSY_NS) <= 2
+        await send.send(ev.Detached(client=ClientId(1), session=SessionId(1), reason="x"))
+        await wait_all_tasks_blocked()
+        before = engine.ticks
+        await trio.sleep(1000)
+        assert engine.ticks == before
+
+
+async def test_what_a_policy_sees_reaches_the_pages(autojump_clock: trio.testing.MockClock) -> None:
+    outside = Outside()
+    async with running(outside, board(("reads", READS))) as (engine, send):
+        await joined(send)
+        await trio.sleep(1)
+        outside.seen.clear()
+        await trio.sleep(0.5)
+        assert not [what for what in outside.seen if what.startswith("publish")]
+        outside.now = {(ClientId(1), Slot(0)): Counters(holding=1)}
+        await trio.sleep(0.06)
+        assert [what for what in outside.seen if what.startswith("publish")] == ["publish 1 0"]
+        assert engine.state.clients[ClientId(1)].words[Slot(0)].max_inflight == 1
+
+
+async def test_another_set_is_read_for_written_and_told_of(autojump_clock: trio.testing.MockClock) -> None:
+    outside = Outside()
+    async with running(outside) as (engine, send):
+        await joined(send)
+        assert outside.told == ["devices"]
+        outside.now = {(ClientId(1), Slot(0)): Counters(holding=1)}
+        outside.seen.clear()
+        await send.send(ev.BoardChanged(board=board(("reads", READS)), why="rollback"))
+        await wait_all_tasks_blocked()
+        assert outside.seen[:2] == ["publish 1 0", "save"]
+        done = outside.told[-1]
+        assert isinstance(done, Reloaded)
+        assert (done.generation, done.why, done.digest) == (2, "rollback", engine.state.board.digest)
+        assert engine.state.clients[ClientId(1)].words[Slot(0)].max_inflight == 1  # read before, not a tick later
+
+
+async def test_a_policy_that_takes_too_long_is_told_of(autojump_clock: trio.testing.MockClock) -> None:
+    outside = Outside()
+    async with running(outside, board(("reads", READS))) as (engine, send):
+        await joined(send)
+        spent = iter(range(0, 10**12, 2_000_000))
+        engine.state.cpu_ns = lambda: next(spent)
+        await trio.sleep(1)
+        (out,) = [told for told in outside.told if isinstance(told, StruckOut)]
+        assert (out.policy, out.generation) == ("reads", 1)
+
+
+async def test_the_driver_is_asked_only_while_a_policy_wants_to_know(autojump_clock: trio.testing.MockClock) -> None:
+    outside = Outside()
+    async with running(outside) as (engine, send):
+        await joined(send)
+        await trio.sleep(100)
+        assert outside.asked == 0
+        await send.send(ev.BoardChanged(board=board(("memory", MEMORY))))
+        await trio.sleep(10)
+        assert abs(outside.asked - 10 / MEMORY_S) <= 2
+        assert engine.state.clients[ClientId(1)].words[Slot(0)].max_inflight == 1
+        await send.send(ev.Detached(client=ClientId(1), session=SessionId(1), reason="x"))
+        await trio.sleep(2 * MEMORY_S)
+        before = outside.asked
+        await trio.sleep(100)
+        assert outside.asked == before
+        await joined(send, 2)
+        await trio.sleep(2 * MEMORY_S)
+        assert outside.asked > before
+
+
+async def test_a_pin_is_answered() -> None:
+    outside = Outside()
+    async with running(outside) as (engine, send):
+        await joined(send)
+        engine.pin(1, "high", by_operator=True)
+        assert outside.seen[-1] == "save"
+        assert engine.state.clients[ClientId(1)].words[Slot(0)].rank == 0
+        with pytest.raises(Refused, match="unknown class 'gold'"):
+            engine.pin(1, "gold", by_operator=True)
+        with pytest.raises(Refused, match="there is no job 7"):
+            engine.pin(7, "high", by_operator=True)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import trio
 
-from gpud.engine.preempt_mix import PreemptMix
 from gpud.engine.service import Engine, open_engine
 from gpud.engine.state import State
 from gpud.engine.state_file import StateFile
@@ -16,12 +15,20 @@ from gpud.hooks.pages import PageStore, open_pages
 from gpud.hooks.sessions import Sessions, open_sessions
 from gpud.model.events import Event, Who
 from gpud.model.ids import ClientId
-from gpud.model.units import MILLISECOND, SECOND
+from gpud.model.units import SECOND
+from gpud.testing.boards import board_from_texts
 from gpud.testing.fake_hook import FakeHook, launch
 
 UUID = bytes(range(16))
 GIB = 1 << 30
 PATIENCE_S = 10.0
+PREEMPT_MIX = """gpol 1
+policy "preempt-mix" {
+  class high { match label("tier") == "online" }
+  class low  { match any }
+  arbitrate preempt { order = [high, low]  max_inflight = 1  resume_after = 1ms  max_pause = 2s }
+}
+"""
 
 
 async def until(condition: Callable[[], object], what: str, within: float = PATIENCE_S) -> None:
@@ -130,7 +137,11 @@ def descriptors() -> dict[int, str]:
 
 @asynccontextmanager
 async def open_node(
-    directory: Path, *, handshake_s: float = 5.0, identify: Callable[[socket.socket], Peer] | None = None
+    directory: Path,
+    *,
+    handshake_s: float = 5.0,
+    identify: Callable[[socket.socket], Peer] | None = None,
+    policy: str = PREEMPT_MIX,
 ) -> AsyncIterator[Node]:
     """Leaving it checks that no descriptor is left."""
     await trio.to_thread.run_sync(lambda: None)  # threads and their descriptors are there before we count
@@ -138,7 +149,7 @@ async def open_node(
     people = Everybody()
     send, receive = trio.open_memory_channel[Event](100)
     state = State(
-        policy=PreemptMix(resume_after_ns=MILLISECOND, max_inflight=1, max_pause_ns=2 * SECOND),
+        board=board_from_texts({"preempt-mix.gpol": policy}, default="preempt-mix"),
         lease_ns=3 * SECOND,
         last_generation=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
     )

@@ -1,3 +1,4 @@
+import grp
 import os
 import socket
 import subprocess
@@ -39,6 +40,33 @@ def test_who_is_at_the_other_end() -> None:
     assert peer.who.ancestors[0] == (os.getppid(), start_time(os.getppid()))
     assert Path(sys.executable).name in peer.who.command
     assert peer.who.uid == os.getuid()
+    assert peer.who.exe == os.path.realpath(sys.executable)
+    assert peer.who.group == grp.getgrgid(os.getegid()).gr_name
+    assert {grp.getgrgid(gid).gr_name for gid in os.getgroups()} <= set(peer.who.groups)
+
+
+@pytest.mark.parametrize(
+    ("content", "path"),
+    [
+        ("0::/user.slice/x.scope\n", "/user.slice/x.scope"),
+        ("5:cpu:/\n4:memory:/docker/3f2a\n0::/unified\n", "/unified"),
+        ("5:cpu:/\n4:memory:/docker/3f2a\n", "/docker/3f2a"),
+        ("5:cpu:/\n4:memory:/\n", ""),
+        ("0::/\n", "/"),
+        ("", ""),
+        ("nonsense\n0::/a:b\n", "/a:b"),
+    ],
+)
+def test_the_cgroup_of_either_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str, path: str) -> None:
+    (tmp_path / "cgroup").write_text(content)
+    monkeypatch.setattr(identity, "_proc", lambda pid, name: str(tmp_path / name))
+    assert identity.cgroup(1) == path
+
+
+def test_a_process_that_has_gone_has_neither_program_nor_groups() -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    assert (identity.exe(gone.pid), identity.cgroup(gone.pid), identity.groups(gone.pid)) == ("", "", ("", ()))
 
 
 def test_a_kernel_without_pidfds_of_sockets() -> None:

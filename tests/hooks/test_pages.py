@@ -242,6 +242,35 @@ def test_histograms(store: PageStore) -> None:
     counters = store.hook_counters(ONE)
     assert (counters.errors, counters.attaches, counters.histogram[:3]) == (3, 2, (0, 3, 0))
     assert store.hook_counters(ClientId(9)).histogram == ()
+    wanted = [(ONE, Slot(0)), (ONE, Slot(1)), (ClientId(9), Slot(0))]
+    found = store.histograms(wanted)
+    assert {key: row[:3] for key, row in found.items()} == {wanted[0]: (0, 1, 0), wanted[1]: (0, 2, 0)}
+    assert all(len(row) == layout.HISTOGRAM_BUCKETS for row in found.values())
+    client.close()
+
+
+def test_histograms_of_a_page_that_is_not_sealed_are_not_read(store: PageStore) -> None:
+    store.create(ONE, GENERATION)
+    assert store.histograms([(ONE, Slot(0))]) == {}
+
+
+def test_failsafe(store: PageStore) -> None:
+    """Times and words as the hook reads them; a client that is not there costs nothing."""
+    store.create(ONE, GENERATION)
+    client = ClientSide(store)
+
+    def words() -> tuple[int, int]:
+        _, after, failsafe, _ = layout.CONTROL_HEAD.unpack_from(client.control, layout.HEADER.size)
+        return after, failsafe
+
+    assert words() == (30_000_000_000, 0)
+    store.publish_failsafe(ONE, 5)
+    assert words() == (5, 0)
+    store.publish_failsafe(ONE, None)
+    assert words()[1] == 1
+    store.publish_failsafe(ONE, 0)
+    assert words() == (0, 0)
+    store.publish_failsafe(ClientId(9), None)
     client.close()
 
 

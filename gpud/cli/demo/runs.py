@@ -8,7 +8,7 @@ from pathlib import Path
 from attrs import frozen
 
 from gpud.cli.demo.prerequisites import examples_dir
-from gpud.native import sim_dir
+from gpud.native import shipped_policies, sim_dir
 
 PROFILE = "a100-40gb-demo"
 KERNEL_MS = 2.0
@@ -96,8 +96,9 @@ def log_file(run: Run, directory: Path) -> Path:
 def serve_command(run: Run, *, simulated: bool) -> list[str]:
     """The daemon, with the policy's times in wall time."""
     scale = run.time_scale if simulated else 1.0
-    command = [*_gpud(), "serve", "--resume-after", f"{RESUME_AFTER_MS * scale:g}ms"]
-    command += ["--max-pause", f"{MAX_PAUSE_MS * scale:g}ms", "--max-inflight", str(MAX_INFLIGHT)]
+    policy = f"preempt-mix(quiet = {_duration(RESUME_AFTER_MS * scale)}, window = {MAX_INFLIGHT}, "
+    policy += f"patience = {_duration(MAX_PAUSE_MS * scale)})"
+    command = [*_gpud(), "serve", "--policies", str(shipped_policies()), "--policy", policy]
     return command + (["--sim", PROFILE] if simulated else [])
 
 
@@ -119,6 +120,10 @@ def training_command(run: Run, *, simulated: bool, seconds: float, rounds: Mappi
     if not simulated:
         command += ["--rounds", str(rounds["train"])] if "train" in rounds else ["--kernel-ms", f"{KERNEL_MS:g}"]
     return [*_gpud(), "run", "--name", "training", *command] if run.managed else command
+
+
+def _duration(ms: float) -> str:
+    return f"{round(ms * 1000)}us"
 
 
 def _gpud() -> list[str]:

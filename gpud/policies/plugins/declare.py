@@ -8,8 +8,7 @@ plugin = Plugin(name="vllm", signals=(Signal("queue_depth", Number, scope=Class,
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import frozen
-
+from gpud.policies.nodes import Node
 from gpud.policies.types import Type
 
 Number, Ratio, Duration, Bytes, Rate, Bandwidth, Bool = (
@@ -28,8 +27,7 @@ def s(count: float) -> int:
     return round(count * 1_000_000_000)
 
 
-@frozen
-class Signal:
+class Signal(Node):
     """A number that the plugin publishes, per class or per device."""
 
     name: str
@@ -42,8 +40,7 @@ class Signal:
     doc: str = ""
 
 
-@frozen
-class Argument:
+class Argument(Node):
     """A parameter of a function."""
 
     name: str
@@ -52,8 +49,7 @@ class Argument:
     default: Any = None
 
 
-@frozen
-class Function:
+class Function(Node):
     """A pure, total function with a state of its own: `step(state, args, now_ns) -> (state, value)`. An exception makes
     its value unknown. `args` is a dict by parameter name; values as gpud.policies.types says."""
 
@@ -67,8 +63,7 @@ class Function:
     doc: str = ""
 
 
-@frozen
-class Actuator:
+class Actuator(Node):
     """A knob beside gpud's own: `apply(device, class, value)`, called on change only, idempotent, with a deadline."""
 
     name: str
@@ -82,8 +77,7 @@ class Actuator:
     doc: str = ""
 
 
-@frozen(kw_only=True)
-class Plugin:
+class Plugin(Node, kw_only=True):
     """One namespace. Names are `[a-z_][a-z0-9_]*`."""
 
     name: str

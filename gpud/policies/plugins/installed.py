@@ -7,7 +7,7 @@ name in several groups must be one object.
 from collections.abc import Iterator, Mapping
 
 from gpud.policies.plugins.declare import Plugin, PluginError
-from gpud.policies.plugins.validate import problems
+from gpud.policies.plugins.validate import wrong_declaration
 
 GROUPS = ("gpud.signals", "gpud.functions", "gpud.actuators")
 
@@ -29,6 +29,10 @@ class InstalledPlugins(Mapping[str, Plugin]):
                 for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
                     self._entries.setdefault(entry.name, []).append(entry)
         return self._entries
+
+    def __bool__(self) -> bool:
+        """True without looking: `plugins or {}` is no reason to search all installed packages."""
+        return True
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._found()))
@@ -62,8 +66,8 @@ def _load(name: str, entries: list[object]) -> Plugin | PluginError:
         return PluginError(name, "two packages, or two objects of one package, offer this name")
     if not isinstance(first, Plugin):
         return PluginError(name, f"its entry point is {type(first).__name__}, not a gpud Plugin")
-    wrong = problems(first, name)
-    return PluginError(name, wrong[0]) if wrong else first
+    wrong = wrong_declaration(name, first)
+    return PluginError(name, wrong) if wrong else first
 
 
 def _short(error: BaseException) -> str:

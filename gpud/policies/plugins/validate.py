@@ -1,48 +1,70 @@
 """Is a plugin's declaration one that policies can rely on?"""
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from gpud.policies.plugins.declare import Plugin
-from gpud.policies.schema import KNOBS, NOT_NAMES, RESERVED
-from gpud.policies.types import Type
+from gpud.policies.schema import KNOBS, NOT_NAMES, RESERVED, SIGNALS
+from gpud.policies.types import CAPS, Type
 
-NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
-MEASURED = (Type.BOOL, Type.NUMBER, Type.RATIO, Type.DURATION, Type.BYTES, Type.RATE, Type.BANDWIDTH)
+_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+_WORDS = frozenset({*RESERVED, *NOT_NAMES, *KNOBS, *(name for _, name in SIGNALS)})
+"""`use x` and `C.x` mean something already."""
+_TYPES = CAPS | {Type.BOOL}
 """What a plugin may publish, take and return."""
-COMBINES = {"any": (Type.BOOL,), "all": (Type.BOOL,), "min": MEASURED[1:], "max": MEASURED[1:]}
+_COMBINES = {"any": {Type.BOOL}, "all": {Type.BOOL}, "min": CAPS, "max": CAPS}
+_MOST_STEPS = 200
 
 
-def problems(plugin: Plugin, entry: str) -> list[str]:
-    """Sentences; empty when all is right. `entry`: the name it was found under."""
-    found: list[str] = []
-    if plugin.name != entry:
-        found.append(f"it calls itself `{plugin.name}`, its entry point `{entry}`")
-    if not NAME.match(entry) or entry in RESERVED or entry in NOT_NAMES:
-        found.append(f"`{entry}` cannot be the name of a plugin: a to z, digits and _, no word of the language")
-    seen: set[str] = set()
-    for kind, rows in (("signal", plugin.signals), ("function", plugin.functions), ("actuator", plugin.actuators)):
-        for row in rows:
-            if not isinstance(row.name, str) or not NAME.match(row.name):
-                found.append(f"its {kind} {row.name!r} is no name: a to z, digits and _")
-            elif row.name in seen:
-                found.append(f"it declares `{row.name}` twice")
-            seen.add(str(row.name))
+def wrong_declaration(name: str, plugin: object) -> str:
+    """What is wrong with what a plugin found under this name says of itself; "" if nothing is. Whatever it says, this
+    does not raise."""
+    try:
+        problems = list(_wrong(name, plugin))
+    except Exception as error:  # a plugin's code is anybody's
+        problems = [f"it cannot be read ({type(error).__name__})"]
+    return f"its declaration is wrong: {'; '.join(problems)}" if problems else ""
+
+
+def _wrong(name: str, plugin: Any) -> Iterator[str]:
+    if not isinstance(plugin, Plugin):
+        yield "it is no Plugin"
+        return
+    if plugin.name != name:
+        yield f"it calls itself `{plugin.name}`, its entry point `{name}`"
+    if not _NAME.match(name) or name in _WORDS:
+        yield f"no plugin can be called `{name}`"
+    seen: set[tuple[str, str]] = set()
     for signal in plugin.signals:
-        if signal.type not in MEASURED or signal.scope not in ("class", "gpu"):
-            found.append(f"its signal `{signal.name}` has a type or a scope that no signal can have")
+        yield from _named("signal", signal.name, (signal.scope, signal.name), seen)
+        if signal.scope not in ("class", "gpu"):
+            yield f"signal `{signal.name}` has scope `{signal.scope}`, which is neither class nor gpu"
+        if signal.type not in _TYPES:
+            yield f"signal `{signal.name}` must be a number, a quantity or a bool"
         if not 0 < signal.every <= signal.stale_after:
-            found.append(f"its signal `{signal.name}` needs 0 < every <= stale_after")
+            yield f"signal `{signal.name}` must have 0 < every ≤ stale_after"
     if plugin.signals and plugin.open is None:
-        found.append("it has signals and no `open` to publish them")
+        yield "it has signals, but no `open` that samples them"
     for function in plugin.functions:
-        wrong = [p.name for p in function.parameters if p.type not in MEASURED]
-        if wrong or function.result not in MEASURED:
-            found.append(f"its function `{function.name}` takes or gives a type that the language has not")
-        if not 1 <= function.cost <= 200:
-            found.append(f"its function `{function.name}` needs a cost from 1 to 200 steps")
+        yield from _named("function", function.name, ("function", function.name), seen)
+        if not 1 <= function.cost <= _MOST_STEPS:
+            yield f"function `{function.name}` must cost 1 to {_MOST_STEPS} steps"
+        for parameter in function.parameters:
+            if not isinstance(parameter.name, str) or not _NAME.match(parameter.name) or parameter.name in RESERVED:
+                yield f"no parameter of `{function.name}` can be called `{parameter.name}`"
+        kinds = [function.result, *(parameter.type for parameter in function.parameters)]
+        if not all(kind in _TYPES for kind in kinds):
+            yield f"parameters and result of `{function.name}` must be numbers, quantities or bools"
     for actuator in plugin.actuators:
-        if actuator.name in KNOBS:
-            found.append(f"its actuator `{actuator.name}` is called like a knob of gpud")
-        if actuator.type not in COMBINES.get(actuator.combine, ()):
-            found.append(f"its actuator `{actuator.name}` cannot combine by `{actuator.combine}`")
-    return found
+        yield from _named("actuator", actuator.name, ("class", actuator.name), seen)
+        if actuator.type not in _COMBINES.get(actuator.combine, ()):
+            yield f"actuator `{actuator.name}`: bools combine by any or all, numbers and quantities by min or max"
+
+
+def _named(what: str, name: Any, key: tuple[str, str], seen: set[tuple[str, str]]) -> Iterator[str]:
+    if not isinstance(name, str) or not _NAME.match(name) or name in RESERVED:
+        yield f"no {what} can be called `{name}`"
+    if key in seen:
+        yield f"{what} `{name}` is declared twice"
+    seen.add(key)

@@ -1,0 +1,67 @@
+"""`gpud why`: why a job runs or does not."""
+
+import click
+from rich.console import Console
+from rich.markup import escape
+
+from gpud.cli.screen import client, console, print_json
+from gpud.model.views import ExplainView, JobView, WhyDevice
+
+
+@click.command("why")
+@click.argument("job", type=int)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(job: int, as_json: bool) -> None:
+    """Why a job runs or does not: what holds for it on each device, and for each knob the policy, the line, the rule
+    and the inputs that set it."""
+    with client() as daemon:
+        why = daemon.why(job)
+    if as_json:
+        print_json(why)
+        return
+    out = console()
+    _line(out, f"[bold]{escape(_job(why.job))}[/bold]")
+    if why.hold is not None:
+        _line(out, f"  {escape(why.hold.text)}")
+    for one in why.job.classes:
+        _line(out, f"  {escape(_class(one.policy, one.job_class, one.how))}")
+    for device in why.devices:
+        _device(out, device)
+    if not why.devices:
+        _line(out, "  it has no device yet")
+
+
+def _device(out: Console, device: WhyDevice) -> None:
+    policies = ", ".join(device.policies) or "no policy"
+    ranked = f", rank {device.rank} (0 is the highest)" if device.arbiter == "preempt" else ""
+    _line(out, f"[bold]gpu {device.device}[/bold]  {escape(policies)}: arbitrate {device.arbiter}{ranked}")
+    for knob in device.knobs:
+        _knob(out, knob)
+
+
+def _knob(out: Console, view: ExplainView) -> None:
+    because = view.because
+    beaten = "" if view.in_force else "   (another policy is tighter)"
+    place = f"{because.file}:{because.line}  " if because.line else ""
+    _line(out, f"  {escape(f'{because.knob} = {because.value}{beaten}')}")
+    _line(out, f"      {escape(f'{place}{because.rule}')}")
+    for around in because.inside:
+        _line(out, f"      inside {escape(around)}")
+    if because.because:
+        _line(out, f"      because {escape(because.because)}")
+    for name, value in because.inputs:
+        _line(out, f"      {escape(f'{name} = {value}')}")
+
+
+def _job(job: JobView) -> str:
+    return f"job {job.id} ({job.name}) of {job.user}: {job.state}, class {job.job_class or 'none'}"
+
+
+def _class(policy: str, job_class: str, how: str) -> str:
+    if how == "none":
+        return f"{policy}: no class of it takes this job"
+    return f"{policy}: {job_class}, {'pinned by gpud set or --class' if how == 'pinned' else 'by its match'}"
+
+
+def _line(out: Console, text: str) -> None:
+    out.print(text, soft_wrap=True)

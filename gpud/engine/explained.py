@@ -1,0 +1,85 @@
+"""Why a policy's knob has its value, in words. Pure."""
+
+from typing import Any
+
+from gpud.engine.board import Applied
+from gpud.engine.in_force import Said
+from gpud.engine.state import Ran
+from gpud.model.knobs import Explained
+from gpud.policies.ir import KnobRef
+from gpud.policies.program import Site
+from gpud.policies.quantities import show_value
+from gpud.policies.schema import KNOBS
+
+
+def of_class(applied: Applied, ran: Ran, index: int) -> Explained:
+    """Of a class's knob, by its index in `Program.knobs`."""
+    program = applied.program
+    try:
+        found = program.explain(index, ran.knobs, ran.snapshot, ran.state)
+    except Exception:  # a plugin's value that cannot be shown must not cost the decision
+        return _of_site(applied, program.knobs[index], program.sites[ran.knobs.sites[index]], ran.knobs.values[index])
+    return Explained(
+        policy=found.policy,
+        file=found.file,
+        line=found.line,
+        knob=found.knob,
+        value=found.value,
+        rule=found.rule,
+        inside=found.inside,
+        because=found.because,
+        inputs=found.inputs,
+    )
+
+
+def of_tenant(applied: Applied, ran: Ran, number: int, index: int) -> Explained:
+    """Of one tenant's knob, by its index in `Program.tenant_knobs`: what `each` says, else what holds for its class."""
+    program = applied.program
+    knob = program.tenant_knobs[index]
+    for tenant, values, sites in ran.knobs.tenants:
+        if tenant == number and values[index] is not None:
+            return _of_site(applied, knob, program.sites[sites[index]], values[index])
+    return of_class(applied, ran, applied.knobs[knob.job_class, knob.name])
+
+
+def of_word(word: Said) -> Explained:
+    """Of what `said` found."""
+    if word.own:
+        return of_tenant(word.applied, word.ran, word.tenant, word.index)
+    return of_class(word.applied, word.ran, word.index)
+
+
+def _of_site(applied: Applied, knob: KnobRef, site: Site, value: Any) -> Explained:
+    """Without what it depends on."""
+    return Explained(
+        policy=applied.name,
+        file=applied.program.ir.source.name,
+        line=site.line,
+        knob=knob.text,
+        value=shown(knob, value),
+        rule=site.text,
+        inside=site.inside,
+        because=site.because,
+    )
+
+
+def shown(knob: KnobRef, value: Any) -> str:
+    """A value as the language writes it."""
+    return show_value(value, KNOBS[knob.name].type) if knob.name in KNOBS else str(value)
+
+
+def place(explained: Explained) -> str:
+    """`tidal-mix.gpol:34`, or the policy's name where no line is."""
+    return f"{explained.file}:{explained.line}" if explained.line else f"policy {explained.policy}"
+
+
+def sentence(explained: Explained) -> str:
+    """`low.max_inflight = 1 (preempt-mix.gpol:24, when high.wait_p99 > 2ms for 200ms, “…”; high.wait_p99 = 3ms)`"""
+    parts = [place(explained)]
+    if explained.line:
+        parts.append(explained.rule)
+    if explained.because:
+        parts.append(f"“{explained.because}”")
+    inputs = ", ".join(f"{name} = {value}" for name, value in explained.inputs)
+    inside = f"{', '.join(parts)}; {inputs}" if inputs else ", ".join(parts)
+    return f"{explained.knob} = {explained.value} ({inside})"

@@ -1,0 +1,123 @@
+"""The policies of each device at work: they begin, tick, are carried over to another set. Pure; whatever a policy does
+wrong stays in it.
+"""
+
+from gpud.engine import signals, watchdog
+from gpud.engine.board import Applied, Stack
+from gpud.engine.explained import of_class, of_tenant, shown
+from gpud.engine.state import Ran, Run, State
+from gpud.model import effects as do
+from gpud.model.effects import Effect
+from gpud.model.ids import JobId, Slot
+from gpud.policies.program import Now
+
+
+def keep_up(state: State, now: int) -> list[Effect]:
+    """Every device has its policies, ticked at least once; those of devices that are gone are forgotten."""
+    if state.runs.keys() == state.devices.keys():
+        return []
+    for slot in [slot for slot in state.runs if slot not in state.devices]:
+        del state.runs[slot]
+        for tenant in state.tenants.values():
+            tenant.standings.pop(slot, None)
+    effects: list[Effect] = []
+    for slot, device in state.devices.items():
+        if slot not in state.runs:
+            state.runs[slot] = begin(state.stack_for(device))
+            effects += tick_device(state, slot, now)
+    return effects
+
+
+def begin(stack: Stack) -> Run:
+    """Nothing remembered."""
+    return Run(stack=stack, ran=[Ran(state=applied.program.initial) for applied in stack])
+
+
+def carry(run: Run, stack: Stack) -> tuple[Run, tuple[str, ...]]:
+    """The same device with another stack, and what starts anew. A policy that is the same goes on untouched, unless it
+    was put out of action: then it has another chance. Of one that has changed, what can be carried over is."""
+    by_digest = {applied.program.digest: ran for applied, ran in zip(run.stack, run.ran, strict=True)}
+    by_name = {applied.name: (applied, ran) for applied, ran in zip(run.stack, run.ran, strict=True)}
+    anew: list[str] = []
+    ran: list[Ran] = []
+    for applied in stack:
+        same = by_digest.get(applied.program.digest)
+        if same is not None and not same.failed:
+            ran.append(same)
+            continue
+        fresh = Ran(state=applied.program.initial)
+        if applied.name in by_name and same is None:
+            old, before = by_name[applied.name]
+            try:
+                fresh.state, lost = applied.program.carry(before.state, old.program, fresh.state)
+                anew += lost
+            except Exception as error:
+                anew.append(f"{applied.name} ({error!r})")
+        ran.append(fresh)
+    return Run(stack=stack, ran=ran, idle_since=run.idle_since), tuple(anew)
+
+
+def tick_device(state: State, slot: Slot, now: int) -> list[Effect]:
+    """Every policy of the device decides. Returns what has changed, explained; the pages are the caller's matter."""
+    run = state.runs[slot]
+    run.ticked_ns = now
+    effects: list[Effect] = []
+    for applied, ran in zip(run.stack, run.ran, strict=True):
+        if not ran.failed:
+            effects += _tick(state, run, slot, applied, ran, now)
+    return effects
+
+
+def compare(slot: Slot, before: Run, after: Run) -> list[Effect]:
+    """What another set decides otherwise: knobs of classes that are in both."""
+    was = {applied.name: (applied, ran) for applied, ran in zip(before.stack, before.ran, strict=True)}
+    effects: list[Effect] = []
+    for applied, ran in zip(after.stack, after.ran, strict=True):
+        old, old_ran = was.get(applied.name, (applied, ran))
+        if ran is old_ran or not ran.knobs.values or not old_ran.knobs.values:
+            continue
+        for key, index in applied.knobs.items():
+            old_index = old.knobs.get(key)
+            if old_index is not None and old_ran.knobs.values[old_index] != ran.knobs.values[index]:
+                text = shown(old.program.knobs[old_index], old_ran.knobs.values[old_index])
+                effects.append(do.KnobChanged(slot=slot, before=text, because=of_class(applied, ran, index)))
+    return effects
+
+
+def _tick(state: State, run: Run, slot: Slot, applied: Applied, ran: Ran, now: int) -> list[Effect]:
+    program = applied.program
+    members = signals.Members(state, slot, applied)
+    snapshot = signals.snapshot(state, run, slot, applied, members, now)
+    tenants = signals.of_tenants(state, slot, applied, members, now) if applied.each else {}
+    began = state.cpu_ns()
+    try:
+        after, knobs = program.tick(ran.state, snapshot, Now(now, now + state.wall_offset_ns), tenants)
+    except Exception as error:
+        return watchdog.failed(applied, ran, f"it failed: {error!r}", state.board_generation)
+    spent = state.cpu_ns() - began
+    before = Ran(state=ran.state, snapshot=ran.snapshot, knobs=ran.knobs)
+    ran.state, ran.knobs, ran.snapshot = after, knobs, snapshot
+    return _changes(slot, applied, before, ran, sorted(tenants)) + watchdog.judge(state, applied, ran, spent, now)
+
+
+def _changes(slot: Slot, applied: Applied, before: Ran, after: Ran, tenants: list[int]) -> list[Effect]:
+    """One for each knob whose value is another than before. The first decisions are no changes. `tenants`: those that
+    have rules about them."""
+    if not before.knobs.values or before.knobs == after.knobs:
+        return []
+    effects: list[Effect] = []
+    for index, value in enumerate(after.knobs.values):
+        if before.knobs.values[index] != value:
+            was = shown(applied.program.knobs[index], before.knobs.values[index])
+            effects.append(do.KnobChanged(slot=slot, before=was, because=of_class(applied, after, index)))
+    if before.knobs.tenants == after.knobs.tenants:
+        return effects
+    old, new = ({number: values for number, values, _ in ran.knobs.tenants} for ran in (before, after))
+    nothing = (None,) * len(applied.program.tenant_knobs)
+    for number in tenants:
+        for index, (was, value) in enumerate(zip(old.get(number, nothing), new.get(number, nothing), strict=True)):
+            if was != value:
+                because = of_tenant(applied, after, number, index)
+                text = of_tenant(applied, before, number, index).value
+                effects.append(do.KnobChanged(slot=slot, job=JobId(number), before=text, because=because))
+    return effects

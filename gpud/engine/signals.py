@@ -1,0 +1,178 @@
+"""What the policies of a device see: the state's last readings → values in the order of a program's signals. Pure.
+
+Values are as gpud.policies.types says; None is a signal that should be known and is not.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpud.engine.board import Applied
+from gpud.engine.meters import Meter, wait_p99
+from gpud.engine.state import Run, State
+from gpud.model.events import Reading
+from gpud.model.ids import ClientId, JobId, Slot, uuid_text
+from gpud.model.units import SECOND
+from gpud.policies.ir import SignalRef
+from gpud.policies.program import TENANT_CLASS
+from gpud.policies.schema import SIGNALS
+
+MEMORY_STALE_NS = 5 * SECOND
+"""What the driver told longer ago of its memory is not known any more."""
+
+
+def take(state: State, reading: Reading, now: int) -> None:
+    """Notes what was read of the world."""
+    state.wall_offset_ns = reading.wall_ns - now
+    state.host_free = reading.host_free
+    for key, counters in reading.counters.items():
+        client = state.clients.get(key[0])
+        if client is None or key[1] not in client.slots():
+            continue
+        meter = state.meters.get(key)
+        if meter is None:
+            meter = state.meters[key] = Meter()
+        meter.feed(counters, reading.histograms.get(key), client.attached_ns, now)
+        if counters.active:
+            state.active.add(key)
+        else:
+            state.active.discard(key)
+
+
+class Members:
+    """The clients on one device, by class and by tenant, as one policy sorts them."""
+
+    def __init__(self, state: State, slot: Slot, applied: Applied) -> None:
+        self.by_class: dict[str, list[Meter]] = {}
+        self.by_tenant: dict[JobId, list[Meter]] = {}
+        self.class_of: dict[JobId, str] = {}
+        for client in state.clients_on(slot):
+            job_class = state.tenants[client.job].placed[applied.program.digest].job_class
+            if job_class is None:
+                continue
+            meter = state.meters.get((client.id, slot)) or Meter()
+            self.by_class.setdefault(job_class, []).append(meter)
+            self.by_tenant.setdefault(client.job, []).append(meter)
+            self.class_of[client.job] = job_class
+
+    def tenants(self, job_class: str) -> int:
+        return sum(name == job_class for name in self.class_of.values())
+
+
+def snapshot(state: State, run: Run, slot: Slot, applied: Applied, members: Members, now: int) -> tuple[Any, ...]:
+    """The values of `program.signals`."""
+    return tuple(_value(state, run, slot, applied, members, ref, now) for ref in applied.program.signals)
+
+
+def of_tenants(state: State, slot: Slot, applied: Applied, members: Members, now: int) -> dict[int, tuple[Any, ...]]:
+    """Of each tenant of a class with an `each`: the values of `program.tenant_signals`, None for those of another
+    class."""
+    refs = applied.program.tenant_signals
+    found: dict[int, tuple[Any, ...]] = {}
+    for job, meters in sorted(members.by_tenant.items()):
+        job_class = members.class_of[job]
+        if job_class in applied.each:
+            found[job] = tuple(_of_tenant(ref, job_class, meters, now) for ref in refs)
+    return found
+
+
+def _value(state: State, run: Run, slot: Slot, applied: Applied, members: Members, ref: SignalRef, now: int) -> Any:
+    if "." in ref.name:
+        return _of_plugin(state, slot, ref, now)
+    if ref.scope == "host":
+        return state.host_free if ref.name == "memory_free" else None
+    if ref.scope == "gpu":
+        return _of_device(state, slot, ref.name, now)
+    meters = members.by_class.get(ref.job_class, [])
+    if ref.name == "idle_for":
+        return _idle_for(run, (applied.name, ref.job_class), meters, now)
+    if ref.name == "tenants":
+        return members.tenants(ref.job_class)
+    measure = _MEASURES.get(ref.name)
+    return measure(meters, now) if measure is not None else _not_measured(ref)
+
+
+def _of_tenant(ref: SignalRef, job_class: str, meters: Sequence[Meter], now: int) -> Any:
+    if ref == TENANT_CLASS:
+        return job_class
+    if ref.job_class != job_class:
+        return None
+    if ref.name == "idle_for":
+        since = _idle_since(meters, now)
+        return 0 if _active(meters, now) else now - since if since else math.inf
+    measure = _MEASURES.get(ref.name)
+    return measure(meters, now) if measure is not None else _not_measured(ref)
+
+
+def _not_measured(ref: SignalRef) -> Any:
+    """A signal that this version does not measure is refused by `apply`; where it comes here all the same, it is not
+    known."""
+    assert (ref.scope, ref.name) in SIGNALS, f"no such signal: {ref.text}"
+    return None
+
+
+def _of_plugin(state: State, slot: Slot, ref: SignalRef, now: int) -> Any:
+    plugin, _, signal = ref.name.partition(".")
+    target = ref.job_class if ref.scope == "class" else uuid_text(state.devices[slot].uuid)
+    value, until = state.samples.get((plugin, signal, target), (None, 0))
+    return value if now <= until else None
+
+
+def _of_device(state: State, slot: Slot, name: str, now: int) -> Any:
+    device = state.devices[slot]
+    if name == "memory_total":
+        return device.total_bytes
+    total, used, when = state.memory.get(device.uuid, (0, 0, -MEMORY_STALE_NS))
+    if name == "memory_free" and now - when < MEMORY_STALE_NS:
+        return max(total - used, 0)
+    return None
+
+
+def _active(meters: Sequence[Meter], now: int) -> bool:
+    return any(meter.counters.active for meter in meters)
+
+
+def _queued(meters: Sequence[Meter], now: int) -> int:
+    return sum(meter.counters.holding for meter in meters)
+
+
+def _launch_rate(meters: Sequence[Meter], now: int) -> float:
+    total = 0.0
+    for meter in meters:  # sum() adds floats otherwise since Python 3.12
+        total += meter.launch_rate(now)
+    return total
+
+
+def _memory_used(meters: Sequence[Meter], now: int) -> int:
+    return sum(meter.counters.used_bytes for meter in meters)
+
+
+_MEASURES: dict[str, Callable[[Sequence[Meter], int], Any]] = {
+    "active": _active,
+    "queued": _queued,
+    "launch_rate": _launch_rate,
+    "wait_p99": wait_p99,
+    "memory_used": _memory_used,
+}
+
+
+def _idle_since(meters: Sequence[Meter], now: int) -> int:
+    """When the last work of them ended; 0: there was none. A hook may write nonsense: never later than now."""
+    return max((min(meter.counters.idle_since_ns, now) for meter in meters), default=0)
+
+
+def _idle_for(run: Run, key: tuple[str, str], meters: Sequence[Meter], now: int) -> float:
+    if _active(meters, now):
+        run.idle_since[key] = now
+        return 0
+    since = max(run.idle_since.get(key, 0), _idle_since(meters, now))
+    if not since:
+        return math.inf
+    run.idle_since[key] = since
+    return now - since
+
+
+def wanted_histograms(state: State) -> set[tuple[ClientId, Slot]]:
+    """Clients whose wait at the gate somebody wants to know."""
+    slots = {slot for slot, run in state.runs.items() if any("wait_p99" in applied.reads for applied in run.stack)}
+    return {(client.id, slot) for client in state.clients.values() for slot in client.slots() & slots}

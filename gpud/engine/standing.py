@@ -1,0 +1,83 @@
+"""What a tenant is on a device: class, rank and unit, by the policy that arbitrates there. Pure."""
+
+from attrs import frozen
+
+from gpud.engine.board import Applied
+from gpud.engine.classify import UNCLASSIFIED
+from gpud.engine.state import Client, State, Tenant
+from gpud.model.ids import Slot, UnitId
+
+
+@frozen
+class Standing:
+    """Of one tenant on one device."""
+
+    job_class: str | None
+    """Of the arbiter; None: none takes it, or nobody arbitrates."""
+    rank: int
+    unit: UnitId
+
+
+def arbiter_on(state: State, slot: Slot) -> Applied | None:
+    """The policy that arbitrates there; None: the built-in `open`."""
+    return next((applied for applied in state.stack_on(slot) if applied.arbiter is not None), None)
+
+
+def standing(state: State, tenant: Tenant, slot: Slot) -> Standing:
+    """Remembered until the running set or the tenant's class changes."""
+    found = tenant.standings.get(slot)
+    if found is None:
+        found = tenant.standings[slot] = _standing(state, tenant, slot)
+    return found
+
+
+def rank_on(state: State, client: Client, slot: Slot) -> int:
+    """Smaller is higher."""
+    return standing(state, state.tenants[client.job], slot).rank
+
+
+def class_text(state: State, tenant: Tenant) -> str:
+    """Its class as screens show it: on the devices it is on, or on all while it is on none. `unclassified` where no
+    class of the arbiter takes it; "" where nobody arbitrates."""
+    slots = sorted(
+        {slot for client in tenant.clients if client in state.clients for slot in state.clients[client].slots()}
+    )
+    arbiters = [arbiter_on(state, slot) for slot in slots or sorted(state.runs)]
+    found = arbiters or list(state.board.arbiters)
+    shown = [
+        tenant.placed[applied.program.digest].job_class or UNCLASSIFIED for applied in found if applied is not None
+    ]
+    return "/".join(dict.fromkeys(shown))
+
+
+def _standing(state: State, tenant: Tenant, slot: Slot) -> Standing:
+    applied = arbiter_on(state, slot)
+    if applied is None or applied.arbiter is None:
+        return Standing(None, 0, state.unit_named(("", "", "")))
+    job_class = tenant.placed[applied.program.digest].job_class
+    if job_class is None:
+        return Standing(None, applied.arbiter.lowest, state.unit_named((applied.name, "", "")))
+    per = applied.program.ir.class_named(job_class).per
+    unit = state.unit_named((applied.name, job_class, member_of(tenant, per)))
+    return Standing(job_class, applied.arbiter.ranks.get(job_class, 0), unit)
+
+
+def member_of(tenant: Tenant, per: str) -> str:
+    """What tells this tenant's unit from others of its class, by the class's `per`."""
+    who = tenant.who
+    match per:
+        case "tenant":
+            return str(tenant.id)
+        case "user":
+            return str(who.uid)
+        case "group":
+            return who.group
+        case "namespace":
+            return tenant.facts.namespace
+    return tenant.labels.get(per.removeprefix("label:"), "") if per.startswith("label:") else ""
+
+
+def drop_unused_units(state: State) -> None:
+    """Units that no tenant is in are forgotten; their numbers are not used again."""
+    used = {found.unit for tenant in state.tenants.values() for found in tenant.standings.values()}
+    state.units = {name: unit for name, unit in state.units.items() if unit in used}

@@ -1,0 +1,140 @@
+import json
+
+import pytest
+
+from gpud.engine import pins, saved
+from gpud.engine.report import job_view
+from gpud.model import effects as do
+from gpud.model import events as ev
+from gpud.model.errors import Refused
+from gpud.model.ids import ClientId, JobId, Slot
+from gpud.model.units import SECOND
+from gpud.model.views import JobView
+from tests.engine.conftest import PREEMPT_MIX, World, board, new_state, only
+
+S0 = Slot(0)
+OPEN = 'class big { match label("size") == "big" }  class small { match any }  arbitrate open {}'
+
+
+def pin(world: World, client: ClientId, job_class: str | None, by_operator: bool = True) -> list[do.Effect]:
+    job = world.state.clients[client].job
+    return world.react(ev.PinAsked(job=job, job_class=job_class, by_operator=by_operator))
+
+
+def view(world: World, client: ClientId) -> JobView:
+    return job_view(world.state, world.state.tenants[world.state.clients[client].job], {}, world.now)
+
+
+def test_a_pinned_job_changes_rank_at_once(world: World) -> None:
+    low, other = world.low(), world.low()
+    effects = pin(world, low, "high")
+    assert world.class_of(low) == "high"
+    assert [peer.client for peer in world.state.clients[other].words[S0].peers] == [low]
+    assert {effect.client for effect in only(effects, do.PublishDevice)} == {low, other}
+    assert only(effects, do.SendPeers)[0].client == other
+    assert only(effects, do.SaveState)
+    assert "pinned to high: low → high" in only(effects, do.Record)[0].text
+    assert (view(world, low).pinned, view(world, low).job_class) == (True, "high")
+    pin(world, low, None)
+    assert (view(world, low).pinned, view(world, low).job_class) == (False, "low")
+    assert world.state.clients[other].words[S0].peers == ()
+
+
+def test_a_class_chosen_by_gpud_run_is_a_pin(world: World) -> None:
+    client = world.ready(world.launch(**{"class": "high"})[0])
+    assert view(world, client).pinned
+    assert not view(world, world.high()).pinned
+
+
+@pytest.mark.parametrize(
+    ("own", "target", "allowed"),
+    [("high", "low", True), ("low", "high", False), ("low", "low", True), ("high", None, True)],
+)
+def test_upward_only_for_operators(world: World, own: str, target: str | None, allowed: bool) -> None:
+    client = world.high() if own == "high" else world.low()
+    before = world.class_of(client)
+    effects = pin(world, client, target, by_operator=False)
+    if allowed:
+        assert world.class_of(client) == (target or own)
+    else:
+        assert world.class_of(client) == before
+        (record,) = effects
+        assert isinstance(record, do.Record)
+        assert "only an operator may move job 1 from low up to high" in record.text
+
+
+def test_back_to_where_its_labels_put_it_is_not_upward(world: World) -> None:
+    client = world.high()
+    pin(world, client, "low", by_operator=False)
+    pin(world, client, "high", by_operator=False)
+    assert world.class_of(client) == "high"
+
+
+def test_what_an_operator_gave_is_kept_but_cannot_be_taken_again(world: World) -> None:
+    client = world.low()
+    pin(world, client, "high")
+    pin(world, client, None, by_operator=False)
+    assert world.class_of(client) == "low"
+    pin(world, client, "high", by_operator=False)
+    assert world.class_of(client) == "low"
+
+
+def test_where_nothing_ranks_only_operators_choose() -> None:
+    world = World(running=board(("open", OPEN)))
+    client = world.low()
+    pin(world, client, "big", by_operator=False)
+    assert world.class_of(client) == "small"
+    pin(world, client, "big")
+    assert world.class_of(client) == "big"
+
+
+def test_pins_that_cannot_be(world: World) -> None:
+    client = world.low()
+    with pytest.raises(Refused, match="there is no job 99"):
+        pins.judge(world.state, 99, "high", True)
+    with pytest.raises(Refused, match="unknown class 'gold'; the policy preempt-mix has high, low"):
+        pins.judge(world.state, 1, "gold", True)
+    assert isinstance(pin(world, client, "gold")[0], do.Record)
+    assert isinstance(world.react(ev.PinAsked(job=JobId(9), job_class=None, by_operator=True))[0], do.Record)
+    assert world.class_of(client) == "low"
+
+
+def test_pins_survive_a_restart_and_a_reload(world: World) -> None:
+    client = world.low()
+    pin(world, client, "high")
+    found = saved.load(saved.dump(world.state, "b"), "b")
+    assert found is not None
+    state = new_state()
+    saved.restore(state, found, lambda pid, started: True, world.now + SECOND)
+    again = World(state)
+    again.later(0)
+    assert again.class_of(client) == "high"
+    # A set without such a class: the pin sleeps, and counts again with the next.
+    effects = again.react(ev.BoardChanged(board=board(("open", OPEN))))
+    assert "job 1 stays pinned to high, which no policy has now" in str(only(effects, do.Reloaded)[0].changes)
+    assert (again.class_of(client), view(again, client).pinned) == ("small", False)
+    again.react(ev.BoardChanged(board=board(("preempt-mix", PREEMPT_MIX))))
+    assert (again.class_of(client), view(again, client).pinned) == ("high", True)
+
+
+def test_a_state_file_of_the_version_before(world: World) -> None:
+    """Its `claimed` is a pin; the rest of what is new has a default."""
+    world.ready(world.launch(**{"class": "high", "label_a": "b"})[0])
+    content = json.loads(saved.dump(world.state, "b"))
+    content["format"] = 1
+    for tenant in content["tenants"]:
+        tenant["claimed"], tenant["job_class"] = tenant.pop("pin"), "high"
+        del tenant["exe"], tenant["classes"]
+    for client in (*content["clients"], *content["tenants"]):
+        for key in ("exe", "cgroup", "group", "groups"):
+            del client["who"][key]
+    for device in content["devices"]:
+        del device["index"]
+    found = saved.load(json.dumps(content).encode(), "b")
+    assert found is not None
+    state = new_state()
+    saved.restore(state, found, lambda pid, started: True, world.now + SECOND)
+    again = World(state)
+    again.later(0)
+    assert again.class_of(ClientId(1)) == "high"
+    assert again.state.tenants[JobId(1)].labels == {"a": "b"}

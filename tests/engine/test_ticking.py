@@ -1,0 +1,227 @@
+"""When policies are looked at, and when not."""
+
+from gpud.engine.publish import GATE_PAUSED
+from gpud.engine.ticking import BUSY_NS, EARLIEST_NS, IDLE_NS, LEASE_REFRESH_NS, needs, needs_memory, next_wakeup
+from gpud.model import effects as do
+from gpud.model import events as ev
+from gpud.model.counters import Counters
+from gpud.model.ids import ClientId, Slot
+from gpud.model.units import MILLISECOND, SECOND
+from gpud.native import shipped_policies
+from gpud.testing.boards import board_from_texts
+from tests.engine.conftest import GIB, UUID, World, board, only
+
+S0 = Slot(0)
+READS = """
+  class high { match label("tier") == "online" }
+  class low  { match any }
+  arbitrate preempt { order = [high, low]  resume_after = 1ms }
+  when high.active { low.max_inflight = 1 }
+"""
+HOURS = """
+  timezone "UTC"
+  hours day = daily 08:00..20:00
+  class all { match any }
+  arbitrate open {}
+  during day { all.pause = true }
+"""
+DWELL = """
+  class all { match any }
+  arbitrate open {}
+  when all.queued > 0 for 20ms { all.max_inflight = 2 }
+"""
+DAY = 24 * 3600 * SECOND
+
+
+def runs_until(world: World, until: int, counters: dict[ClientId, Counters] | None = None) -> int:
+    """Ticks as the engine's shell does; returns how many of them looked at the policies."""
+    looked = 0
+    while (due := next_wakeup(world.state)) is not None and due <= until:
+        world.now = max(world.now, due)
+        if world.state.tick_due_ns is not None and world.state.tick_due_ns <= world.now:
+            looked += 1
+            world.ticks(0, counters)
+        else:
+            world.later(0)
+    world.now = until
+    return looked
+
+
+def test_a_policy_that_reads_nothing_is_never_looked_at(world: World) -> None:
+    low, high = world.low(), world.high()
+    world.react(ev.WentActive(client=high, slot=S0, when_ns=world.now))
+    world.gone(low)
+    assert world.state.tick_due_ns is None
+    assert runs_until(world, world.now + 10 * SECOND) == 0
+
+
+def test_the_shipped_preempt_mix_reads_nothing() -> None:
+    """Its wake-ups are those of the lease: docs/measurements.md says how many."""
+    texts = {path.name: path.read_text() for path in shipped_policies().glob("*.gpol") if path.name != "site.gpol"}
+    world = World(running=board_from_texts(texts, default="preempt-mix"))
+    low, high = world.low(), world.high()
+    assert (world.class_of(low), world.class_of(high)) == ("low", "high")
+    world.react(ev.WentActive(client=high, slot=S0, when_ns=world.now))
+    assert world.state.tick_due_ns is None
+    assert runs_until(world, world.now + 10 * SECOND) == 0
+
+
+def test_no_ticks_without_clients() -> None:
+    world = World(running=board(("reads", READS)))
+    assert next_wakeup(world.state) is None
+    world.react(ev.DevicesFound(devices=((UUID, "A100", GIB),)))
+    assert next_wakeup(world.state) is None
+    client = world.low()
+    assert world.state.tick_due_ns is not None
+    world.gone(client)
+    assert next_wakeup(world.state) is None
+
+
+def test_five_milliseconds_while_somebody_is_active_and_fifty_otherwise() -> None:
+    world = World(running=board(("reads", READS)))
+    low = world.low()
+    runs_until(world, world.now + SECOND)
+    assert runs_until(world, world.now + SECOND) == SECOND // IDLE_NS
+    busy = {low: Counters(active=True)}
+    world.ticks(0, busy)
+    assert runs_until(world, world.now + SECOND, busy) == SECOND // BUSY_NS
+
+
+def test_an_edge_is_looked_at_early_but_not_more_often_than_every_2500_us() -> None:
+    world = World(running=board(("reads", READS)))
+    world.low()
+    high = world.high()
+    world.ticks(IDLE_NS)
+    assert world.state.tick_due_ns == world.now + IDLE_NS
+    world.now += 20 * MILLISECOND
+    world.react(ev.WentActive(client=high, slot=S0, when_ns=world.now))
+    assert world.state.tick_due_ns == world.now
+    world.ticks(0, {high: Counters(active=True)})
+    looked = 0
+    for _ in range(1000):  # 100 ms of an application that synchronises after each launch
+        world.now += 100_000
+        for kind in (ev.WentIdle, ev.WentActive):
+            world.react(kind(client=high, slot=S0, when_ns=world.now))
+        if world.state.tick_due_ns is not None and world.state.tick_due_ns <= world.now:
+            looked += 1
+            world.ticks(0, {high: Counters(active=True)})
+    assert looked == 100 * MILLISECOND // EARLIEST_NS
+
+
+def test_a_newcomer_and_one_who_leaves_are_seen_at_once() -> None:
+    world = World(running=board(("reads", READS)))
+    low = world.low()
+    world.ticks(IDLE_NS)
+    world.now += 3 * MILLISECOND
+    high = world.high()
+    assert world.state.tick_due_ns == world.now
+    world.ticks(0, {high: Counters(active=True)})
+    assert world.state.clients[low].words[S0].max_inflight == 1
+    world.now += 3 * MILLISECOND
+    world.gone(high)
+    assert world.state.tick_due_ns == world.now
+    world.ticks(0)
+    assert world.state.clients[low].words[S0].max_inflight == 0
+
+
+def test_hours_wake_when_they_turn_and_now_and_then_in_between() -> None:
+    world = World(running=board(("hours", HOURS)))
+    world.state.wall_offset_ns = 7 * 3600 * SECOND - world.now  # seven in the morning
+    client = world.low()
+    assert world.state.clients[client].words[S0].gate == 0
+    looked = 0
+    while not world.state.clients[client].words[S0].gate & GATE_PAUSED:
+        due = world.state.tick_due_ns
+        assert due is not None
+        assert world.now < due <= world.now + 10 * SECOND
+        world.now = due
+        world.ticks(0, wall_ns=world.now + world.state.wall_offset_ns)
+        looked += 1
+    wall = world.now + world.state.wall_offset_ns
+    assert 8 * 3600 * SECOND <= wall <= 8 * 3600 * SECOND + EARLIEST_NS
+    assert looked == 360
+
+
+def test_the_clock_is_set() -> None:
+    world = World(running=board(("hours", HOURS)))
+    world.state.wall_offset_ns = 7 * 3600 * SECOND - world.now
+    client = world.low()
+    world.ticks(10 * SECOND, wall_ns=9 * 3600 * SECOND)
+    assert world.state.clients[client].words[S0].gate == GATE_PAUSED
+    world.ticks(10 * SECOND, wall_ns=21 * 3600 * SECOND)
+    assert world.state.clients[client].words[S0].gate == 0
+
+
+def test_a_device_that_slept_is_up_to_date_before_its_first_client_may_launch() -> None:
+    """The policy was last looked at by night, when there was nobody; now it is day."""
+    world = World(running=board(("hours", HOURS)))
+    world.state.wall_offset_ns = 3 * 3600 * SECOND - world.now
+    world.react(ev.DevicesFound(devices=((UUID, "A100", GIB),)))
+    world.gone(world.low())
+    world.now += 8 * 3600 * SECOND
+    client, _ = world.attach()
+    world.react(ev.Mapped(client=client))
+    effects = world.react(ev.DevicesReported(client=client, devices=((UUID, GIB),)))
+    published = next(i for i, e in enumerate(effects) if isinstance(e, do.PublishDevice))
+    heard = next(i for i, e in enumerate(effects) if isinstance(e, do.SendSlots))
+    assert published < heard
+    assert only(effects, do.PublishDevice)[0].words.gate == GATE_PAUSED
+
+
+def test_a_dwell_time_ends_when_it_ends_though_all_is_idle() -> None:
+    world = World(running=board(("dwell", DWELL)))
+    client = world.low()
+    held = {client: Counters(holding=1)}
+    began = world.now + IDLE_NS
+    world.ticks(IDLE_NS, held)
+    while not world.state.clients[client].words[S0].max_inflight:
+        assert world.state.tick_due_ns is not None
+        world.now = world.state.tick_due_ns
+        world.ticks(0, held)
+    assert 20 * MILLISECOND <= world.now - began <= 20 * MILLISECOND + EARLIEST_NS
+
+
+def test_an_average_on_its_way_keeps_nobody_awake() -> None:
+    moving = """
+      class all { match any }
+      arbitrate open {}
+      let smooth = ewma(all.launch_rate, half_life = 10s)
+      when smooth > 100/s { all.max_inflight = 1 }
+    """
+    world = World(running=board(("moving", moving)))
+    client = world.low()
+    world.ticks(5 * MILLISECOND, {client: Counters(active=True, entered=1000)})
+    idle = {client: Counters(entered=1000)}
+    world.ticks(5 * MILLISECOND, idle)
+    assert runs_until(world, world.now + SECOND, idle) <= SECOND // IDLE_NS + 1
+
+
+def test_what_a_tick_must_bring() -> None:
+    reads = """
+      class a { match any }
+      arbitrate open {}
+      when a.wait_p99 > 1ms or gpu.memory_free < 1GiB or host.memory_free < 1GiB { a.max_inflight = 1 }
+    """
+    world = World(running=board(("plain", READS), ("all", reads.replace("arbitrate open {}", ""))))
+    assert not needs_memory(world.state)
+    client = world.low()
+    assert needs_memory(world.state)
+    assert needs(world.state).histograms == {(client, S0)}
+    assert needs(world.state).host
+    plain = World(running=board(("plain", READS)))
+    plain.low()
+    assert not needs_memory(plain.state)
+    assert not needs(plain.state).histograms
+    assert not needs(plain.state).host
+
+
+def test_the_lease_goes_on_beside_the_ticks() -> None:
+    world = World(running=board(("reads", READS)))
+    world.low()
+    leases = 0
+    until = world.now + 10 * SECOND
+    while (due := next_wakeup(world.state)) is not None and due <= until:
+        world.now = max(world.now, due)
+        looks = world.state.tick_due_ns is not None and world.state.tick_due_ns <= world.now
+        leases += len(only(world.ticks(0) if looks else world.later(0), do.RefreshLease))
+    assert leases == 10 * SECOND // LEASE_REFRESH_NS
