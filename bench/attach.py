@@ -33,16 +33,19 @@ def wakeups_per_s(pid: int) -> float:
     before = _switches(pid)
     begin = time.monotonic()
     time.sleep(REST_S)
-    return (_switches(pid) - before) / (time.monotonic() - begin)
+    after = _switches(pid)  # a thread that has ended meanwhile was woken once, to end
+    woken = sum(after[thread] - before.get(thread, 0) if thread in after else 1 for thread in before | after)
+    return woken / (time.monotonic() - begin)
 
 
-def _switches(pid: int) -> int:
-    total = 0
+def _switches(pid: int) -> dict[str, int]:
+    """Of each thread."""
+    found: dict[str, int] = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
         for line in (task / "status").read_text().splitlines():
             if line.startswith("voluntary_ctxt_switches"):
-                total += int(line.split()[1])
-    return total
+                found[task.name] = int(line.split()[1])
+    return found
 
 
 def rss_mib(pid: int) -> float:
@@ -58,6 +61,7 @@ def main() -> None:
     rows: list[Row] = []
     with program(NATIVE / "launch_loop.c") as binary, standin_node() as node:
         assert node.daemon is not None
+        time.sleep(0.5)  # what a start still does afterwards is not rest
         rest = wakeups_per_s(node.daemon.pid)
         plain, attached = [], []
         for _ in range(RUNS):

@@ -12,6 +12,7 @@ Standard library only.
 """
 
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from gpud.model.errors import UsageError
 
 NAME = "gpud.toml"
 SYSTEM_DIR = Path("/etc/gpud")
+MOST_BYTES = 1 << 20
 
 
 class FileConfig(NamedTuple):
@@ -60,7 +62,7 @@ def read_config_files(environ: Mapping[str, str]) -> FileConfig:
 
 def _read(path: Path) -> FileConfig | None:
     try:
-        content = path.read_bytes()
+        content = _content(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -71,14 +73,29 @@ def _read(path: Path) -> FileConfig | None:
         table = tomllib.loads(content.decode())
     except UnicodeDecodeError:
         raise UsageError(f"{path}: it is not UTF-8 text") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
         raise UsageError(f"{path}: it is not TOML: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{path}: it is nested too deeply") from None
     for key in table:
         if key not in FileConfig._fields:
             raise UsageError(f"{path}: nothing is called {key!r}; known are {', '.join(FileConfig._fields)}")
     return FileConfig(
         _policies(path, table.get("policies")), _claims(path, table.get("claims")), _plugins(path, table.get("plugins"))
     )
+
+
+def _content(path: Path) -> bytes:
+    """Never waits for a pipe, and reads no more than counts. Raises OSError, UsageError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        mode = os.fstat(descriptor).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise UsageError(f"{path}: it is no regular file")
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise UsageError(f"{path}: it has more than {MOST_BYTES >> 20} MiB")
+    return content
 
 
 def _policies(path: Path, value: object) -> Path | None:
@@ -109,7 +126,18 @@ def _plugins(path: Path, value: object) -> dict[str, dict[str, Any]]:
         raise UsageError(
             f"{path}: plugins: {value!r} is not a table of tables; write [plugins.NAME], below it settings"
         )
+    for name, settings in value.items():
+        for key, setting in settings.items():
+            if _has_date(setting):
+                raise UsageError(f"{path}: plugins.{name}.{key}: a date or time is no setting; write it as a text")
     return {str(name): dict(settings) for name, settings in value.items()}
+
+
+def _has_date(value: object) -> bool:
+    """A plugin gets its settings as JSON, which has none."""
+    if isinstance(value, dict):
+        return any(map(_has_date, value.values()))
+    return any(map(_has_date, value)) if isinstance(value, list) else not isinstance(value, str | int | float)
 
 
 def _claimants(path: Path, label: str, value: object) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from gpud.engine import saved
 from gpud.engine.board import Board
 from gpud.engine.history import History
 from gpud.engine.plan import stack_text
+from gpud.engine.plugin_guard import GuardedPlugins
 from gpud.engine.plugin_signals import open_plugin_signals
 from gpud.engine.reload import Reloader, open_reload
 from gpud.engine.service import ADOPT_NS, Engine, open_engine
@@ -119,7 +120,7 @@ async def run(
     began_ns = time.monotonic_ns()
     boot = identity.boot_id()
     file = StateFile(config.state_file)
-    plugins = InstalledPlugins()
+    plugins = GuardedPlugins(InstalledPlugins())
     free_claims = frozenset[str]() if config.system else None
     reloader = Reloader(config.policies, config.applied, History(config.state_dir), plugins, claims=free_claims)
     ended = trio.Event()
@@ -268,7 +269,7 @@ async def _reload_on_hangup(reloader: Reloader, *, task_status: trio.TaskStatus[
     with trio.open_signal_receiver(signal.SIGHUP) as received:
         task_status.started()
         async for _ in received:
-            await reloader.reload("hangup")
+            await reloader.hung_up()
 
 
 def _nvml_library(config: Config) -> Path | None:

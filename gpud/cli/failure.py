@@ -34,4 +34,11 @@ def error_text(error: GpudError, verb: str) -> str:
     """The lines for stderr, the remedy indented below."""
     head = f"gpud {verb}: {error}"
     remedy = error.remedy if isinstance(error, Failure) else ""
-    return f"{head}\n  {remedy}" if remedy else head
+    return printable(f"{head}\n  {remedy}" if remedy else head)
+
+
+def printable(text: str) -> str:
+    """The text without what moves a cursor, colours or turns round what follows: names are anybody's. Lines stay."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)

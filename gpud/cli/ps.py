@@ -1,9 +1,8 @@
 """`gpud ps`: jobs and their state."""
 
 import click
-from rich.markup import escape
 
-from gpud.cli.screen import ago, client, console, print_json, size, table
+from gpud.cli.screen import ago, client, console, escape, print_json, size, table
 from gpud.model.views import JobView
 
 
@@ -36,5 +35,5 @@ def command(as_json: bool) -> None:
 
 
 def _class(job: JobView) -> str:
-    name = job.job_class or "–"
+    name = escape(job.job_class or "–")
     return f"{name} (pinned)" if job.pinned else name

@@ -5,9 +5,11 @@ import sys
 from typing import Any
 
 import msgspec
+from rich import markup
 from rich.console import Console
 from rich.table import Table
 
+from gpud.cli.failure import printable
 from gpud.config import load_config
 from gpud.control.client import Client
 
@@ -36,6 +38,11 @@ def print_json(value: Any) -> None:
 def client() -> Client:
     """A connection to this user's daemon. Raises NoDaemon, SetupError, UsageError."""
     return Client(load_config())
+
+
+def escape(text: str) -> str:
+    """A name or sentence from elsewhere, on one line, as it may stand in what rich prints."""
+    return markup.escape(printable(text).replace("\n", "\\n"))
 
 
 def ago(nanoseconds: int) -> str:

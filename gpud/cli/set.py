@@ -3,7 +3,7 @@
 import click
 
 from gpud.cli.failure import EXIT_USAGE, Failure
-from gpud.cli.screen import client, console, print_json
+from gpud.cli.screen import client, console, escape, print_json
 from gpud.model.errors import UsageError
 
 FORM = "write: gpud set JOB class=NAME, or class=auto to let its labels decide again"
@@ -32,4 +32,5 @@ def command(job: int, changes: tuple[str, ...], as_json: bool) -> None:
         print_json(view)
     else:
         how = "pinned" if view.pinned else "by its labels"
-        console().print(f"job {view.id} ({view.name}) is {view.job_class or 'of no class'}, {how}", markup=False)
+        line = f"job {view.id} ({view.name}) is {view.job_class or 'of no class'}, {how}"
+        console().print(escape(line), soft_wrap=True)

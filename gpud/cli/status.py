@@ -1,10 +1,9 @@
 """`gpud status`: what the daemon runs."""
 
 import click
-from rich.markup import escape
 
 from gpud.cli.policy.changes import policies_text, set_line
-from gpud.cli.screen import ago, client, console, print_json, size, table
+from gpud.cli.screen import ago, client, console, escape, print_json, size, table
 from gpud.model.views import PolicyView
 
 
@@ -27,7 +26,8 @@ def command(as_json: bool) -> None:
         f"taken over from an earlier daemon: {status.adopted}",
     }
     if status.policy_set.differs:
-        rows["note"] = status.policy_set.differs + " (gpud policy reload says more)"
+        more = " (gpud policy reload says more)" if status.policy_set.rejected is not None else ""
+        rows["note"] = status.policy_set.differs + more
     for name, value in rows.items():
         out.print(f"[bold]{name:<8}[/bold] {escape(value)}", soft_wrap=True)
     for row in status.policies:

@@ -18,6 +18,7 @@ VERBS = {
     "status": ("gpud.cli.status", "what the daemon runs: policy, devices"),
     "stop": ("gpud.cli.stop", "end the daemon, opening every gate"),
     "policy": ("gpud.cli.policy.verb", "check, test and explain policies; load and roll back"),
+    "sim": ("gpud.cli.sim.verb", "the simulated GPU: what ran on it"),
     "doctor": ("gpud.cli.doctor", "look for what is missing or wrong on this machine"),
     "demo": ("gpud.cli.demo.verb", "two programs on one GPU: alone, shared, and shared under gpud"),
 }

@@ -2,9 +2,8 @@
 
 import click
 from rich.console import Console
-from rich.markup import escape
 
-from gpud.cli.screen import client, console, print_json
+from gpud.cli.screen import client, console, escape, print_json
 from gpud.model.views import ExplainView, JobView, WhyDevice
 
 
@@ -44,7 +43,7 @@ def _knob(out: Console, view: ExplainView) -> None:
     beaten = "" if view.in_force else "   (another policy is tighter)"
     place = f"{because.file}:{because.line}  " if because.line else ""
     _line(out, f"  {escape(f'{because.knob} = {because.value}{beaten}')}")
-    _line(out, f"      {escape(f'{place}{because.rule}')}")
+    _line(out, f"      {escape(f'{place}{because.rule}'.rstrip())}")
     for around in because.inside:
         _line(out, f"      inside {escape(around)}")
     if because.because:

@@ -100,9 +100,13 @@ class Client:
         deadline = time.monotonic() + self._timeout
         number, self._next_id = self._next_id, self._next_id + 1
         try:
+            frame = wire.encode(wire.Request(version=wire.VERSION, id=number, ask=ask))
+        except ProtocolError as error:
+            raise UsageError(f"this cannot be asked: {error}") from None
+        try:
             self._socket.settimeout(self._timeout)
             with contextlib.suppress(ConnectionError):  # closed already: why is in what is still to be read
-                self._socket.sendall(wire.encode(wire.Request(version=wire.VERSION, id=number, ask=ask)))
+                self._socket.sendall(frame)
             body = self._receive(wire.body_size(self._receive(wire.LENGTH.size, deadline)), deadline)
         except TimeoutError:
             raise self._silent() from None

@@ -108,6 +108,11 @@ class Control:
         except ProtocolError as error:
             log.warning("a request cannot be answered: %s", error)
             answer = wire.ErrorAnswer(code="protocol", text=str(error))
+        except Exception as error:
+            log.exception("an error in the daemon: a request is not answered")
+            answer = wire.ErrorAnswer(
+                code="internal", text=f"an error in the daemon ({type(error).__name__}); look at its log"
+            )
         return wire.Reply(version=wire.VERSION, id=wire.request_id(body), answer=answer)
 
 
@@ -115,7 +120,7 @@ def _encode(reply: wire.Reply) -> bytes:
     try:
         return wire.encode(reply)
     except ProtocolError as error:
-        answer = wire.ErrorAnswer(code="busy", text=f"the answer is too long ({error}); ask for one job")
+        answer = wire.ErrorAnswer(code="busy", text=f"the answer is too long: {error}")
         return wire.encode(wire.Reply(version=wire.VERSION, id=reply.id, answer=answer))
 
 

@@ -6,6 +6,7 @@ Every frame is a map with `version` and `id`. A request's `ask` is one of the As
 """
 
 import struct
+from typing import Any
 
 import msgspec
 
@@ -146,7 +147,8 @@ class StopAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="stop"):
 
 class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="error"):
     code: str
-    """`unknown` (no such job), `refused` (not allowed), `protocol`, `version`, `busy`."""
+    """`unknown` (no such job), `refused` (not allowed), `protocol`, `version`, `busy` (the answer has no
+    bounds), `internal` (an error of the daemon)."""
     text: str
     """A sentence for the user."""
 
@@ -180,11 +182,28 @@ _reply = msgspec.msgpack.Decoder(Reply)
 
 
 def encode(frame: Request | Reply) -> bytes:
-    """Length and body. Raises ProtocolError when the body is over MAX_BYTES."""
-    body = _encoder.encode(frame)
+    """Length and body. Raises ProtocolError when the body is over MAX_BYTES, or holds what no frame can. Names of files
+    need not be UTF-8: in a reply, which only shows them, such bytes become U+FFFD."""
+    try:
+        body = _encoder.encode(frame)
+    except OverflowError:
+        raise ProtocolError("a number has more than 64 bits") from None
+    except UnicodeEncodeError as error:
+        if isinstance(frame, Request):
+            raise ProtocolError(f"{error.object!r:.80} is not UTF-8 text") from None
+        body = _encoder.encode(_shown(msgspec.to_builtins(frame)))
     if len(body) > MAX_BYTES:
         raise ProtocolError(f"a frame of {len(body)} bytes is over the limit of {MAX_BYTES}")
     return LENGTH.pack(len(body)) + body
+
+
+def _shown(data: Any) -> Any:
+    """The same with text that can be printed."""
+    if isinstance(data, str):
+        return data.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(data, dict):
+        return {_shown(key): _shown(value) for key, value in data.items()}
+    return [_shown(item) for item in data] if isinstance(data, list | tuple) else data
 
 
 def body_size(prefix: bytes) -> int:

@@ -73,6 +73,11 @@ class Applied:
     def name(self) -> str:
         return self.program.name
 
+    @property
+    def watches(self) -> bool:
+        """Who comes, goes or moves may change what it says."""
+        return bool(self.reads or self.each)
+
 
 Stack = tuple[Applied, ...]
 """Of one device, in the order of the `apply` line."""

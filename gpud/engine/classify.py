@@ -65,7 +65,7 @@ def read_launch(asked: tuple[tuple[str, str], ...], command: str) -> Asked:
 
 
 def facts_of(who: Who, job_labels: Mapping[str, str], exe: str) -> TenantFacts:
-    """What a policy's `match` may look at. `exe`: of the program, where `gpud run` stands before it."""
+    """What a policy's `match` may look at. `exe`: of the program, where `who` is the `gpud run` before it."""
     pod = _POD.search(who.cgroup)
     return TenantFacts(
         labels=job_labels,
@@ -99,7 +99,7 @@ def admit(board: Board, asked: Asked, who: Who, allowed: claims.Claims, system: 
     class that takes it, a label with a limit that cannot be read."""
     claimed = list(asked.labels.items())
     if asked.pin is not None:
-        check_class(board, asked.pin)
+        check_class(board.arbiters, asked.pin)
         claimed.append((claims.CLASS_KEY, asked.pin))
     claims.judge(allowed, system, who, claimed)
     for applied in board.applied:
@@ -117,9 +117,8 @@ def admit(board: Board, asked: Asked, who: Who, allowed: claims.Claims, system: 
     return placed
 
 
-def check_class(board: Board, name: str) -> None:
+def check_class(arbiters: tuple[Applied, ...], name: str) -> None:
     """Raises Refused with the classes of the arbiters when none has this one."""
-    arbiters = board.arbiters
     if not arbiters:
         raise Refused(f"unknown class {name!r}; no policy arbitrates here, so there is no class to choose")
     if not any(_has(applied, name) for applied in arbiters):

@@ -6,30 +6,20 @@ from gpud.engine.board import Applied
 from gpud.engine.in_force import Said
 from gpud.engine.state import Ran
 from gpud.model.knobs import Explained
+from gpud.policies.explain import explain_tenant_knob
 from gpud.policies.ir import KnobRef
-from gpud.policies.program import Site
+from gpud.policies.program import Explanation, Site
 from gpud.policies.quantities import show_value
 from gpud.policies.schema import KNOBS
 
 
 def of_class(applied: Applied, ran: Ran, index: int) -> Explained:
     """Of a class's knob, by its index in `Program.knobs`."""
-    program = applied.program
+    program, knobs = applied.program, ran.knobs
     try:
-        found = program.explain(index, ran.knobs, ran.snapshot, ran.state)
+        return _of(program.explain(index, knobs, ran.snapshot, ran.state))
     except Exception:  # a plugin's value that cannot be shown must not cost the decision
-        return _of_site(applied, program.knobs[index], program.sites[ran.knobs.sites[index]], ran.knobs.values[index])
-    return Explained(
-        policy=found.policy,
-        file=found.file,
-        line=found.line,
-        knob=found.knob,
-        value=found.value,
-        rule=found.rule,
-        inside=found.inside,
-        because=found.because,
-        inputs=found.inputs,
-    )
+        return _of_site(applied, program.knobs[index], program.sites[knobs.sites[index]], knobs.values[index])
 
 
 def of_tenant(applied: Applied, ran: Ran, number: int, index: int) -> Explained:
@@ -38,8 +28,27 @@ def of_tenant(applied: Applied, ran: Ran, number: int, index: int) -> Explained:
     knob = program.tenant_knobs[index]
     for tenant, values, sites in ran.knobs.tenants:
         if tenant == number and values[index] is not None:
-            return _of_site(applied, knob, program.sites[sites[index]], values[index])
+            seen = ran.tenants.get(number, ())
+            try:
+                return _of(explain_tenant_knob(program, number, index, ran.knobs, ran.snapshot, seen, ran.state))
+            except Exception:
+                return _of_site(applied, knob, program.sites[sites[index]], values[index])
     return of_class(applied, ran, applied.knobs[knob.job_class, knob.name])
+
+
+def _of(found: Explanation) -> Explained:
+    """What the language says, in the words of the model. That a base stands on its line need not be said twice."""
+    return Explained(
+        policy=found.policy,
+        file=found.file,
+        line=found.line,
+        knob=found.knob,
+        value=found.value,
+        rule="" if found.rule.startswith("line ") else found.rule,
+        inside=found.inside,
+        because=found.because,
+        inputs=found.inputs,
+    )
 
 
 def of_word(word: Said) -> Explained:
@@ -76,7 +85,7 @@ def place(explained: Explained) -> str:
 def sentence(explained: Explained) -> str:
     """`low.max_inflight = 1 (preempt-mix.gpol:24, when high.wait_p99 > 2ms for 200ms, “…”; high.wait_p99 = 3ms)`"""
     parts = [place(explained)]
-    if explained.line:
+    if explained.line and explained.rule:
         parts.append(explained.rule)
     if explained.because:
         parts.append(f"“{explained.because}”")

@@ -5,8 +5,10 @@ One file a set, replaced as a whole, so a daemon that is killed while writing le
 """
 
 import contextlib
+import errno
 import logging
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +22,8 @@ log = logging.getLogger("gpud.reload")
 FORMAT = 1
 MOST_SETS = 20
 MOST_BYTES = 16 << 20
+MOST_NUMBER = 1 << 53
+"""Greater ones no daemon has written."""
 
 
 @frozen(kw_only=True)
@@ -107,8 +111,7 @@ class History:
 
     def _read(self, path: Path) -> None:
         try:
-            with path.open("rb") as file:
-                content = file.read(self._most_bytes + 1)
+            content = _content(path, self._most_bytes + 1)
             entry = msgspec.json.decode(content, type=Entry)
         except OSError as error:
             self._tell("cannot be read", error)
@@ -119,8 +122,21 @@ class History:
         if entry.format != FORMAT:
             log.warning("%s has format %d, this daemon reads %d; it is left out", path, entry.format, FORMAT)
             return
+        if problem := self._problem(path, entry):
+            log.warning("%s is not as a daemon wrote it (%s) and is left out", path, problem)
+            return
         self._entries.append(entry)
         self._sizes[entry.number] = len(content)
+
+    def _problem(self, path: Path, entry: Entry) -> str:
+        """What somebody has changed: such a set is none that ran. "" of one that is as it was."""
+        if not (0 < entry.number < MOST_NUMBER and 0 <= entry.began_ns < 1 << 63):
+            return "its number or time is none"
+        if path != self._path(entry):
+            return "it has another name"
+        if any(other.number == entry.number for other in self._entries):
+            return "another set has its number"
+        return ""
 
     def _write(self, entry: Entry) -> None:
         path = self._path(entry)
@@ -171,6 +187,15 @@ class History:
                 text,
                 self._directory,
             )
+
+
+def _content(path: Path, most: int) -> bytes:
+    """Never waits for a pipe. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.ENXIO, "it is no regular file", str(path))
+        return file.read(most)
 
 
 def _private(directory: Path) -> None:

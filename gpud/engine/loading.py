@@ -3,7 +3,6 @@ thread, for as long as its caller waits."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from os.path import relpath
 from pathlib import Path
 
 from attrs import frozen
@@ -70,14 +69,8 @@ class PolicySet:
 def read(directory: Path, applied: str | None) -> Texts:
     """The set that a directory holds. What cannot be read becomes findings, for which `load` rejects it."""
     library = read_directory(directory)
-    files = {_below(source.name, directory): source.text for source in library.sources}
+    files = {name: source.text for name, source in zip(library.names, library.sources, strict=True)}
     return Texts(digest=_digest(library, applied), files=files, applied=applied, library=library)
-
-
-def _below(name: str, directory: Path) -> str:
-    """A single file may be named in place of a directory."""
-    below = relpath(name, directory)
-    return directory.name if below == "." else below
 
 
 def of_files(files: Mapping[str, str], applied: str | None) -> Texts:
@@ -100,23 +93,15 @@ def load(
     """Checks the whole set, places it, compiles it. `claims`: as check_library has it. Raises Rejected with all
     findings."""
     library = texts.library
-    found = check_library(library, plugins, devices, texts.applied, claims, ENFORCED)
+    found = check_library(library, plugins, devices, texts.applied, claims, ENFORCED, whole=True)
     if has_errors(found):
         raise Rejected(summary(found), found)
     placement, _ = place(library, devices, plugins, texts.applied)
     if not placement.applied:
-        raise Rejected("these policies would run nowhere", found, [_nowhere(library)])
+        raise Rejected("these policies would run nowhere", found)
     return PolicySet(
         texts=texts,
         board=build_board(placement, texts.digest, plugins),
         devices=tuple(devices),
         warnings=tuple(found),
-    )
-
-
-def _nowhere(library: Library) -> str:
-    name = next(iter(library.policies), "preempt-mix")
-    return (
-        "no `apply` line says on which devices they run\n"
-        f'  = help: write a file site.gpol: `gpol 1`, then a line `apply "{name}" to gpu *`'
     )

@@ -1,7 +1,8 @@
 """What counters mean over the last moments: launch rate, wait at the gate. Pure.
 
 Windows are as long as they say once a client is that old, and one look longer at most. Before, what it has done since
-it attached counts as all of the window.
+it attached counts as all of the window. Of an older client that nobody looked at until now, the rate is not known
+before the window has passed.
 """
 
 from collections import deque
@@ -17,7 +18,8 @@ WAIT_WINDOW_NS = 1 * SECOND
 _WAIT_STEP_NS = 50 * MILLISECOND
 """Between two samples of a histogram: twenty of them are kept."""
 _RATE_STEP_NS = 2 * MILLISECOND
-_ATTACHED_LATELY_NS = 1 * SECOND
+_FORGOTTEN_NS = 1 * SECOND
+"""Not looked at for this long: what was seen before says nothing of now."""
 
 
 @define(kw_only=True)
@@ -31,14 +33,18 @@ class Meter:
     """(when, launches so far); the first is the last one before the window."""
     _holds: deque[tuple[int, int, tuple[int, ...]]] = Factory(deque)
     """(when, launches so far, histogram)."""
+    _known_ns: int = 0
+    """The rate is known from then on."""
 
     def feed(self, counters: Counters, histogram: tuple[int, ...] | None, attached_ns: int, now: int) -> None:
         """Takes what was read now. `histogram`: None where nobody wants to know."""
-        first = not self._launches
-        if first:
-            # A client of an earlier daemon has counted for long: only what comes from now on is known by time.
-            lately = now - attached_ns < _ATTACHED_LATELY_NS
-            self._launches.append((attached_ns, 0) if lately else (now, counters.entered))
+        if self._launches and now - self._launches[-1][0] > _FORGOTTEN_NS:
+            self._launches.clear()
+            self._holds.clear()
+        if not self._launches:
+            young = now - attached_ns < RATE_WINDOW_NS
+            self._launches.append((attached_ns, 0) if young else (now, counters.entered))
+            self._known_ns = now if young or not counters.entered else now + RATE_WINDOW_NS
         self.counters = counters
         if now - self._launches[-1][0] >= _RATE_STEP_NS:
             self._launches.append((now, counters.entered))
@@ -48,19 +54,20 @@ class Meter:
             self._holds.clear()
             return
         if not self._holds:
+            young = now - attached_ns < WAIT_WINDOW_NS
             nothing = (0,) * len(histogram)
-            self._holds.append(
-                (attached_ns, 0, nothing) if first and self._launches[0][1] == 0 else (now, counters.entered, histogram)
-            )
+            self._holds.append((attached_ns, 0, nothing) if young else (now, counters.entered, histogram))
         self.histogram = histogram
         if now - self._holds[-1][0] >= _WAIT_STEP_NS:
             self._holds.append((now, counters.entered, histogram))
         _forget(self._holds, now - WAIT_WINDOW_NS)
 
-    def launch_rate(self, now: int) -> float:
-        """Launches per second."""
+    def launch_rate(self, now: int) -> float | None:
+        """Launches per second; None: not known yet."""
         if not self._launches:
             return 0.0
+        if now < self._known_ns:
+            return None
         since, launches = self._launches[0]
         return max(self.counters.entered - launches, 0) * SECOND / max(now - since, RATE_WINDOW_NS)
 

@@ -3,7 +3,7 @@
 from gpud.engine import ticking
 from gpud.engine.classify import check_class, place, place_everywhere
 from gpud.engine.peers import by_rank, update_client
-from gpud.engine.standing import class_text, drop_unused_units
+from gpud.engine.standing import arbiters_of, class_text, drop_unused_units
 from gpud.engine.state import State, Tenant
 from gpud.model import effects as do
 from gpud.model.effects import Effect
@@ -19,7 +19,7 @@ def judge(state: State, job: int, job_class: str | None, by_operator: bool) -> T
     if job_class is None:
         target = None
     else:
-        check_class(state.board, job_class)
+        check_class(arbiters_of(state, tenant), job_class)
         target = job_class
     if not by_operator:
         _check_not_upward(state, tenant, target)
@@ -34,16 +34,23 @@ def pin(state: State, event: PinAsked, now: int) -> list[Effect]:
         return [do.Record(level="warning", text=f"job {event.job} is not pinned: {refused}")]
     before = class_text(state, tenant)
     tenant.pin = event.job_class
-    tenant.placed = place_everywhere(state.board, tenant.facts, tenant.pin)
-    tenant.standings = {}
-    ranked = by_rank(state)
-    effects = [effect for client in list(state.clients.values()) for effect in update_client(state, client, ranked)]
-    drop_unused_units(state)
-    for slot in sorted(state.runs):
-        ticking.hurry(state, slot, now)
+    effects = sort_anew(state, tenant, now)
     how = f"pinned to {event.job_class}" if event.job_class else "sorted by its labels again"
     text = f"job {tenant.id} is {how}: {before} → {class_text(state, tenant)}"
     return [*effects, do.SaveState(), do.Record(level="info", text=text)]
+
+
+def sort_anew(state: State, tenant: Tenant, now: int) -> list[Effect]:
+    """Its pin or what is known of it has changed: its place in every policy, and what all pages say of it."""
+    tenant.placed = place_everywhere(state.board, tenant.facts, tenant.pin)
+    tenant.standings = {}
+    ranked = by_rank(state)
+    on_devices = [client for client in state.clients.values() if client.slots()]
+    effects = [effect for client in on_devices for effect in update_client(state, client, ranked)]
+    drop_unused_units(state)
+    for slot in sorted(state.runs):
+        ticking.hurry(state, slot, now)
+    return effects
 
 
 def _check_not_upward(state: State, tenant: Tenant, target: str | None) -> None:

@@ -6,7 +6,6 @@ standard error.
 """
 
 import json
-import math
 import os
 import sys
 import threading
@@ -21,6 +20,11 @@ from gpud.policies.types import Type
 
 Publish = Callable[[str, str, Any], None]
 
+LARGEST = 1e300
+"""A whole number may be larger than any that can be calculated with."""
+LONGEST_TARGET = 253
+"""Characters."""
+
 
 def publisher(plugin: Plugin, write: Callable[[bytes], object]) -> Publish:
     """What `Plugin.open` gets. It raises ValueError for a name, a target or a value that the plugin has not declared;
@@ -31,7 +35,7 @@ def publisher(plugin: Plugin, write: Callable[[bytes], object]) -> Publish:
         row = declared.get(signal)
         if row is None:
             raise ValueError(f"{plugin.name} declares no signal {signal!r}; it has {', '.join(declared)}")
-        if not isinstance(target, str) or not 0 < len(target) <= 253:
+        if not isinstance(target, str) or not 0 < len(target) <= LONGEST_TARGET:
             raise ValueError(f"{plugin.name}.{signal}: a target is the name of a class or the UUID of a device")
         if value is not None and not fits(row.type, value):
             raise ValueError(f"{plugin.name}.{signal}: {value!r} is not {row.type.value}")
@@ -41,10 +45,10 @@ def publisher(plugin: Plugin, write: Callable[[bytes], object]) -> Publish:
 
 
 def fits(kind: Type, value: Any) -> bool:
-    """Is it a value that this type can have: finite, not negative?"""
+    """Is it a value that this type can have: finite, not negative? (Of a float that is no number, nothing is true.)"""
     if kind is Type.BOOL:
         return isinstance(value, bool)
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST
 
 
 async def sample(plugin: Plugin, publish: Publish, settings: dict[str, Any]) -> None:

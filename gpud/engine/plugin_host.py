@@ -7,6 +7,7 @@ less often.
 import contextlib
 import json
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 
 import trio
 
-from gpud.engine.plugin_child import fits
+from gpud.engine.plugin_child import LONGEST_TARGET, fits
 from gpud.model.units import SECOND
 from gpud.policies.plugins.declare import Plugin
 
@@ -24,13 +25,18 @@ log = logging.getLogger("gpud.plugins")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 """Before a plugin that ended is started again: doubled each time, the first again after it ran for the longest."""
-READ_BYTES = 1 << 16
+READ_BYTES = 1 << 12
 READ_PAUSE_S = 0.02
-"""After each read: who floods fills its own pipe and waits, and costs the daemon fifty reads a second."""
+"""After each read: who floods fills its own pipe and waits, and costs the daemon fifty small reads a second, of half a
+millisecond."""
+LONGEST_LINE = 1 << 16
+"""Bytes of a sample."""
 SILENCE_S = 10.0
 """A plugin that publishes nothing for this long, and for five times its longest `stale_after`, hangs."""
 MOST_TARGETS = 256
-"""A signal, for how many classes or devices."""
+"""Of a plugin: signals times classes or devices."""
+END_S = 2.0
+"""For a process that was killed to be gone; one that the kernel keeps is left to itself."""
 LAST_LINES = 400
 """Characters of what it printed last, for the log."""
 
@@ -72,6 +78,9 @@ class PluginHost:
                     why = await self._run(plugin)
                 except OSError as error:
                     why = f"cannot be started: {error.strerror}"
+                except Exception as error:  # of ours: it must not cost more than this plugin
+                    log.exception("an error in gpud about the plugin %s", plugin.name)
+                    why = f"is ended: {error!r}"
                 if trio.current_time() - began > LONGEST_PAUSE_S:
                     pause = self._first_pause_s
                 log.warning(
@@ -107,8 +116,9 @@ class PluginHost:
             return why
         finally:
             with trio.CancelScope(shield=True):
-                process.send_signal(signal.SIGKILL)
-                await process.wait()
+                _kill(process)
+                with trio.move_on_after(END_S):
+                    await process.wait()
                 for stream in (process.stdin, process.stdout, process.stderr):
                     await stream.aclose()
 
@@ -127,14 +137,16 @@ class PluginHost:
             if not chunk:
                 return ""
             *lines, rest = (rest + bytes(chunk)).split(b"\n")
-            if len(rest) > READ_BYTES:
+            if len(rest) > LONGEST_LINE:
                 return "wrote something that is no sample and is ended"
             newest: dict[tuple[str, str], Any] = {}
             for line in lines:
                 try:
                     name, target, value = json.loads(line)
                     row = declared[name]
-                    if not isinstance(target, str) or not (value is None or fits(row.type, value)):
+                    if not isinstance(target, str) or len(target) > LONGEST_TARGET:
+                        raise ValueError
+                    if not (value is None or fits(row.type, value)):
                         raise ValueError
                 except (ValueError, KeyError, TypeError, RecursionError):
                     return "wrote something that is no sample and is ended"
@@ -144,6 +156,14 @@ class PluginHost:
                     targets.add((name, target))
                     self._sample(plugin.name, name, target, value)
             await trio.sleep(READ_PAUSE_S)
+
+
+def _kill(process: trio.Process) -> None:
+    """And what it started: it leads a process group of its own, which lives on when it ends first."""
+    if process.returncode is not None and os.path.exists(f"/proc/{process.pid}"):
+        return  # nobody of that group is left, and the number is somebody else's by now
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 async def _drain(stream: trio.abc.ReceiveStream, last: bytearray) -> None:

@@ -7,7 +7,7 @@ end while their last events are under way.
 from gpud.engine import pins, runs, swap_board, ticking
 from gpud.engine.classify import UNCLASSIFIED, admit, facts_of, place_everywhere, read_launch
 from gpud.engine.peers import by_rank, publish_client, ranks_of, update_client, update_readers
-from gpud.engine.standing import class_text, drop_unused_units
+from gpud.engine.standing import class_text, drop_unused_units, is_pinned
 from gpud.engine.state import Client, Device, State, Tenant
 from gpud.model import effects as do
 from gpud.model import events as ev
@@ -132,6 +132,7 @@ def _attach(state: State, event: ev.AttachAsked, now: int) -> list[Effect]:
             return [do.Refuse(session=event.session, code=refusals.IDENTITY, text=text)]
         client = _new_client(state, event, now, again)
     tenant = state.tenants[client.job]
+    effects += _see_program(state, tenant, event.who, now)
     state.lease_due_ns = state.lease_due_ns or now + ticking.LEASE_REFRESH_NS
     # The words of a client taken over are in its new page before it sees that page.
     pages = do.CreatePages(session=event.session, client=client.id, generation=client.generation, adopt=again)
@@ -149,10 +150,27 @@ def _attach(state: State, event: ev.AttachAsked, now: int) -> list[Effect]:
     verb = "came back" if again else "attached"
     text = f"client {client.id} (pid {client.who.pid}) of job {tenant.id} ({class_text(state, tenant)}) {verb}"
     effects.append(do.Record(level="info", text=text))
-    if not tenant.launcher and UNCLASSIFIED in class_text(state, tenant):
-        text = f"no class takes job {tenant.id} ({tenant.name}), which attached by itself: it runs below all classes"
+    if UNCLASSIFIED in class_text(state, tenant):
+        text = f"no class takes job {tenant.id} ({tenant.name}): it runs below all classes"
         effects.append(do.Record(level="warning", text=text))
     return effects
+
+
+def _see_program(state: State, tenant: Tenant, who: ev.Who, now: int) -> list[Effect]:
+    """The first process of a `gpud run` is here: its program counts from now on, and no more what `gpud run` said."""
+    if not tenant.launcher or tenant.exe_seen or not who.exe:
+        return []
+    said, tenant.exe, tenant.exe_seen = tenant.exe, who.exe, True
+    if said == who.exe:
+        return []
+    before = class_text(state, tenant) or "no class"
+    tenant.facts = facts_of(tenant.who, tenant.labels, tenant.exe)
+    effects = pins.sort_anew(state, tenant, now)
+    after = class_text(state, tenant) or "no class"
+    if before == after:
+        return effects
+    text = f"job {tenant.id} runs {who.exe}, not {said} as gpud run said: {before} → {after}"
+    return [*effects, do.Record(level="info", text=text)]
 
 
 def _new_client(state: State, event: ev.AttachAsked, now: int, again: bool) -> Client:
@@ -249,6 +267,10 @@ def _devices(state: State, event: ev.DevicesReported, now: int) -> list[Effect]:
         effects.append(_slots(client))
     _drop_unused_devices(state)
     effects += runs.keep_up(state, now)
+    tenant = state.tenants[client.job]
+    if tenant.pin is not None and client.slots() and not is_pinned(state, tenant):
+        text = f"job {tenant.id} is pinned to {tenant.pin}, which no policy of its devices has: its labels decide"
+        effects.append(do.Record(level="warning", text=text))
     return [*effects, do.SaveState()]
 
 

@@ -5,6 +5,7 @@ place, at once and as a whole.
 """
 
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import trio
-from attrs import evolve
+from attrs import define, evolve, field
 
 from gpud.engine import loading, plan
 from gpud.engine.board import OPEN, Board
@@ -44,6 +45,14 @@ PROBATION_S = 30.0
 """After this a set counts as proved."""
 BY_FILES = "files"
 """How a change came: the directory was seen to change."""
+
+
+@define
+class _Turn:
+    """One reload that is to come."""
+
+    done: trio.Event = field(factory=trio.Event)
+    view: ReloadView | None = None
 
 
 class Reloader:
@@ -82,6 +91,8 @@ class Reloader:
         self._rejected: RejectedView | None = None
         self._engine: Engine | None = None
         self._lock = trio.Lock()
+        self._turns: dict[str, _Turn] = {}
+        """`how` → a reload that waits for the lock."""
         self._limiter = trio.CapacityLimiter(THREADS)
         self._todo, self._work = trio.open_memory_channel[Callable[[], Awaitable[None]]](inf)
 
@@ -95,30 +106,32 @@ class Reloader:
         """Loads the directory's set; where it does not load, or was given up before, the last good one. Raises
         SetupError with all findings when there is none."""
         await trio.to_thread.run_sync(self._history.open)
-        texts = await self._in_thread("reading them", loading.read, self.directory, self._applied)
-        self._seen = texts.digest
-        given_up = self._history.given_up(texts.digest)
-        problem = Rejected(f"they were given up: {given_up}")
-        if not given_up:
-            try:
-                await self._begin(await self._load(texts, devices), "start")
-                return
-            except Rejected as rejected:
-                problem = rejected
-        if any(finding.primary.source.name == FLAG for finding in problem.findings):
+        texts: Texts | None = None
+        given_up = ""
+        try:
+            texts = await self._in_thread("reading them", loading.read, self.directory, self._applied)
+            self._seen = texts.digest
+            given_up = self._history.given_up(texts.digest)
+            if given_up:
+                raise Rejected(f"they were given up: {given_up}")
+            await self._begin(await self._load(texts, devices), "start")
+            return
+        except Rejected as rejected:
+            problem = rejected
+        if self._is_about_the_flag(problem):
             raise SetupError(f"{text_of(problem)}\n{problem.summary}")  # who typed it is there to correct it
         for entry in self._history.good():
             fresh = await self._load_kept(entry, devices)
             if fresh is not None:
                 await self._begin(fresh, "last good")
-                self._differs = f"set {short(texts.digest)} in the directory does not run: {problem.summary}"
-                self._rejected = rejected_view(texts.digest, problem, self._wall(), 1)
+                self._differs = f"{_set(self._seen)} in the directory does not run: {problem.summary}"
+                self._rejected = rejected_view(self._seen, problem, self._wall(), 1)
                 log.warning(
                     "the policies in %s do not run: %s; the last good set %s does\n%s",
                     self.directory, problem.summary, short(fresh.digest), text_of(problem),
                 )  # fmt: skip
                 return
-        if not given_up:
+        if texts is None or not given_up:
             raise SetupError(
                 f"the policies in {self.directory} do not load, and no earlier ones are kept to start with\n\n"
                 f"{text_of(problem)}\n{problem.summary}; correct them (gpud policy check {self.directory}), "
@@ -130,24 +143,46 @@ class Reloader:
         except Rejected as rejected:
             raise SetupError(f"{text_of(rejected)}\n{rejected.summary}") from None
 
+    def _is_about_the_flag(self, problem: Rejected) -> bool:
+        """What it says, or that it applies what this version does not enforce, though the files are all right."""
+        errors = [finding for finding in problem.findings if not finding.is_warning]
+        wrong = any(finding.primary.source.name == FLAG for finding in errors)
+        return wrong or bool(self._applied and errors and all(finding.code == "GP404" for finding in errors))
+
     # ------------------------------------------------------------------------------------------------------- changes
 
     async def reload(self, how: str) -> ReloadView:
-        """Takes what the directory holds now. `how`: `files`, `hangup`, `asked`."""
-        async with self._lock:
-            digest = ""
-            try:
-                texts = await self._in_thread("reading them", loading.read, self.directory, self._applied)
-                digest = texts.digest
-                if self.running is not None and digest == self.running.digest:
-                    self._seen, self._differs, self._rejected = digest, "", None
-                    return _unchanged(digest, f"set {short(digest)} runs already: nothing has changed")
-                if how == BY_FILES and digest == self._seen:
-                    return _unchanged(digest, "nothing has changed since they were read last")
-                self._seen = digest
-                return await self._take(texts, how, try_out=True)
-            except Rejected as rejected:
-                return self._refuse(digest, rejected)
+        """Takes what the directory holds now. `how`: `files`, `hangup`, `asked`. Who asks while another change is made
+        waits for that and one more, which all who have asked meanwhile share."""
+        while (turn := self._turns.get(how)) is not None:
+            await turn.done.wait()
+            if turn.view is not None:
+                return turn.view
+        turn = self._turns[how] = _Turn()
+        try:
+            async with self._lock:
+                del self._turns[how]  # who asks from now on wants what is written from now on
+                turn.view = await self._reload(how)
+                return turn.view
+        finally:
+            if self._turns.get(how) is turn:
+                del self._turns[how]
+            turn.done.set()
+
+    async def _reload(self, how: str) -> ReloadView:
+        digest = ""
+        try:
+            texts = await self._in_thread("reading them", loading.read, self.directory, self._applied)
+            digest = texts.digest
+            if self.running is not None and digest == self.running.digest:
+                self._seen, self._differs, self._rejected = digest, "", None
+                return _unchanged(digest, f"set {short(digest)} runs already: nothing has changed")
+            if how == BY_FILES and digest == self._seen:
+                return _unchanged(digest, "nothing has changed since they were read last")
+            self._seen = digest
+            return await self._take(texts, how, try_out=True)
+        except Rejected as rejected:
+            return self._refuse(digest, rejected)
 
     async def rollback(self, number: int | None) -> ReloadView:
         """Runs an earlier set: that number of the history, or the last good one before the one that runs. Raises
@@ -156,8 +191,7 @@ class Reloader:
             entry = self._earlier(number)
             before = self._entry
             try:
-                texts = await self._in_thread("reading it", loading.of_files, entry.files, entry.applied)
-                view = await self._take(texts, "rollback", try_out=False)
+                view = await self._take(await self._kept(entry), "rollback", try_out=False)
             except Rejected as rejected:
                 return ReloadView(
                     result="rejected",
@@ -235,7 +269,7 @@ class Reloader:
                 digest=fresh.digest,
                 files=fresh.files,
                 applied=fresh.texts.applied,
-                directory=str(self.directory),
+                directory=os.fsencode(self.directory).decode("utf-8", "replace"),
                 began_ns=self._since_ns,
                 how=how,
             )
@@ -255,7 +289,7 @@ class Reloader:
         count = self._rejected.count + 1 if self._rejected is not None else 1
         self._rejected = rejected_view(digest, rejected, self._wall(), count)
         running = f"set {short(self.running.digest)}" if self.running is not None else "the built-in `open`"
-        self._differs = f"set {short(digest)} in the directory does not run: {rejected.summary}"
+        self._differs = f"{_set(digest)} in the directory does not run: {rejected.summary}"
         log.warning("policies rejected: %s; %s goes on\n%s", rejected.summary, running, text_of(rejected))
         text = f"rejected; {running} goes on"
         return ReloadView(result="rejected", digest=digest, text=text, rejected=self._rejected)
@@ -349,6 +383,10 @@ class Reloader:
     async def files_changed(self) -> None:
         await _carefully(partial(self.reload, BY_FILES))
 
+    async def hung_up(self) -> None:
+        """On SIGHUP."""
+        await _carefully(partial(self.reload, "hangup"))
+
     def _devices(self) -> tuple[DeviceFacts, ...]:
         assert self._engine is not None
         devices = self._engine.state.devices.values()
@@ -374,10 +412,16 @@ class Reloader:
     async def _load(self, texts: Texts, devices: Sequence[DeviceFacts]) -> PolicySet:
         return await self._in_thread("checking them", loading.load, texts, devices, self._plugins, self._claims)
 
+    async def _kept(self, entry: Entry) -> Texts:
+        """Raises Rejected for one that is not as it was when it ran: somebody has edited what is kept."""
+        texts = await self._in_thread("reading it", loading.of_files, entry.files, entry.applied)
+        if texts.digest != entry.digest:
+            raise Rejected("what is kept of it was changed since it ran")
+        return texts
+
     async def _load_kept(self, entry: Entry, devices: Sequence[DeviceFacts]) -> PolicySet | None:
         try:
-            texts = await self._in_thread("reading it", loading.of_files, entry.files, entry.applied)
-            return await self._load(texts, devices)
+            return await self._load(await self._kept(entry), devices)
         except Rejected as rejected:
             log.warning("set %s, kept as good, does not load: %s", short(entry.digest), rejected.summary)
             return None
@@ -402,6 +446,11 @@ class Reloader:
 
 def _board(one: PolicySet | None) -> Board:
     return one.board if one is not None else OPEN
+
+
+def _set(digest: str) -> str:
+    """ "" of what could not be read."""
+    return f"set {short(digest)}" if digest else "what is"
 
 
 def _unchanged(digest: str, text: str) -> ReloadView:

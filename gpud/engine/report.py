@@ -6,8 +6,9 @@ from gpud.engine.board import Applied
 from gpud.engine.explained import of_word, place
 from gpud.engine.in_force import said, tightest
 from gpud.engine.publish import GATE_PAUSED, GATE_PREEMPT, GATE_WINDOW, REASONS
-from gpud.engine.standing import class_text
-from gpud.engine.state import Client, State, Tenant
+from gpud.engine.runs import unknown
+from gpud.engine.standing import class_text, is_pinned
+from gpud.engine.state import Client, Ran, State, Tenant
 from gpud.model.counters import Counters, HookCounters
 from gpud.model.ids import ClientId, JobId, Slot, uuid_text
 from gpud.model.units import FOREVER_NS, format_duration
@@ -36,7 +37,7 @@ def job_view(state: State, tenant: Tenant, sums: Sums, now: int) -> JobView:
         age_ns=max(now - tenant.began_ns, 0),
         used_bytes=_total(row.used_bytes for _, _, row in rows),
         why=why,
-        pinned=any(placed.how == "pinned" for placed in tenant.placed.values()),
+        pinned=is_pinned(state, tenant),
         classes=classes(state, tenant),
     )
 
@@ -56,19 +57,19 @@ def policies(state: State) -> tuple[PolicyView, ...]:
         PolicyView(device=slot, uuid=uuid_text(state.devices[slot].uuid), policies=_running(state, slot))
         for slot in sorted(state.devices)
     ]
-    others = tuple(_applied_view(applied, False) for applied in state.board.others)
+    others = tuple(_applied_view(applied) for applied in state.board.others)
     return (*named, PolicyView(device=None, uuid="", policies=others))
 
 
 def _running(state: State, slot: Slot) -> tuple[AppliedView, ...]:
     run = state.runs.get(slot)
-    failed = [ran.failed for ran in run.ran] if run is not None else []
-    return tuple(
-        _applied_view(applied, bool(failed) and failed[index]) for index, applied in enumerate(state.stack_on(slot))
-    )
+    if run is None:
+        return tuple(_applied_view(applied) for applied in state.stack_on(slot))
+    looked_at = next(state.clients_on(slot), None) is not None
+    return tuple(_applied_view(applied, ran, looked_at) for applied, ran in zip(run.stack, run.ran, strict=True))
 
 
-def _applied_view(applied: Applied, failed: bool) -> AppliedView:
+def _applied_view(applied: Applied, ran: Ran | None = None, looked_at: bool = False) -> AppliedView:
     ir = applied.program.ir
     return AppliedView(
         name=applied.name,
@@ -77,8 +78,17 @@ def _applied_view(applied: Applied, failed: bool) -> AppliedView:
         classes=tuple(job_class.name for job_class in ir.classes),
         digest=applied.program.digest,
         steps=applied.program.steps,
-        failed=failed,
+        failed=ran is not None and ran.failed,
+        unknown=unknown(applied, ran.snapshot) if ran is not None and looked_at and not ran.failed else (),
+        ranks=_ranks(applied),
     )
+
+
+def _ranks(applied: Applied) -> tuple[tuple[str, ...], ...]:
+    found: dict[int, list[str]] = {}
+    for job_class, rank in applied.arbiter.ranks.items() if applied.arbiter is not None else ():
+        found.setdefault(rank, []).append(job_class)
+    return tuple(tuple(found[rank]) for rank in sorted(found))
 
 
 def job_stats(state: State, tenant: Tenant, sums: Sums, hooks: Mapping[ClientId, HookCounters], now: int) -> JobStats:
@@ -170,5 +180,5 @@ def _by(state: State, tenant: Tenant, slot: Slot, knob: str) -> str:
         return ""
     explained = of_word(found)
     because = f": “{explained.because}”" if explained.because else ""
-    rule = f", {explained.rule}" if explained.line else ""
+    rule = f", {explained.rule}" if explained.line and explained.rule else ""
     return f"{because} ({place(explained)}{rule})"

@@ -35,6 +35,7 @@ class SavedTenant:
     began_ns: int
     pin: str | None = None
     exe: str = ""
+    exe_seen: bool = False
     classes: dict[str, str | None] = Factory(dict)
     """Policy → where it put this job: for people who read the file. The next daemon sorts it anew, by the same
     facts."""
@@ -102,6 +103,7 @@ def dump(state: State, boot: str) -> bytes:
                 began_ns=t.began_ns,
                 pin=t.pin,
                 exe=t.exe,
+                exe_seen=t.exe_seen,
                 classes={applied.name: t.placed[applied.program.digest].job_class for applied in state.board.applied},
             )
             for t in state.tenants.values()
@@ -178,6 +180,7 @@ def _restore_tenant(state: State, saved: SavedTenant, clients: set[ClientId], la
         name=saved.name,
         command=saved.command,
         exe=saved.exe,
+        exe_seen=saved.exe_seen,
         labels=saved.labels,
         pin=pin,
         who=saved.who,

@@ -1,6 +1,8 @@
 """The trio shell around the reducer: one task that owns the state, takes events, and carries effects out in order."""
 
+import gc
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -51,23 +53,31 @@ class Engine:
         self._boot = boot
         self._policies = policies
         self._memory_wanted = trio.Event()
+        self._asleep: trio.CancelScope | None = None
+        self._due: int | None = None
+        """Of the loop's wait."""
+        self._unsettled = False
+        """Another set of policies has come since the collector looked."""
         self.ticks = 0
         """Timer wake-ups so far."""
 
     async def run(self, events: "trio.MemoryReceiveChannel[ev.Event]") -> None:
         """Until cancelled. Without clients it waits for events only, without any timer."""
         while True:
-            due = ticking.next_wakeup(self.state)
-            if due is None:
-                self.handle(await events.receive())
-                continue
+            self._due = ticking.next_wakeup(self.state)
+            wait_s = math.inf if self._due is None else max(self._due - self.now(), 0) / SECOND
             event: ev.Event | None = None
-            with trio.move_on_after(max(due - self.now(), 0) / SECOND):
+            with trio.move_on_after(wait_s) as self._asleep:
                 event = await events.receive()
+            self._asleep = None
             if event is not None:
                 self.handle(event)
-            if self.now() >= due:
+            due = ticking.next_wakeup(self.state)  # of now: the event may have brought it forward
+            if due is not None and self.now() >= due:
                 self.tick()
+            if self._unsettled:
+                self._unsettled = False
+                _settle()
 
     def tick(self) -> None:
         """Time has passed."""
@@ -93,8 +103,13 @@ class Engine:
         while pending:
             effects = react(self.state, pending.pop(0), self.now())
             pending += self._carry_out(effects)
+        self._unsettled = self._unsettled or isinstance(event, ev.BoardChanged)
         if ticking.needs_memory(self.state):
             self._memory_wanted.set()
+        if self._asleep is not None:  # another task calls: what it has brought may be due before the alarm clock rings
+            due = ticking.next_wakeup(self.state)
+            if due is not None and (self._due is None or due < self._due):
+                self._asleep.cancel()
 
     def pin(self, job: int, job_class: str | None, *, by_operator: bool) -> None:
         """Chooses the class of a job; None: its labels decide again. Raises Refused."""
@@ -174,7 +189,10 @@ class Engine:
             case do.Record():
                 log.log(logging.WARNING if effect.level == "warning" else logging.INFO, "%s", effect.text)
             case do.KnobChanged():
-                log.debug("device %d: %s, was %s", effect.slot, sentence(effect.because), effect.before)
+                if log.isEnabledFor(logging.DEBUG):
+                    whose = f", job {effect.job}" if effect.job is not None else ""
+                    text = sentence(effect.because)
+                    log.debug("device %d%s: %s, was %s", effect.slot, whose, text, effect.before)
             case _:
                 self._tell(effect)
 
@@ -204,6 +222,14 @@ class Engine:
         self._file.write(saved.dump(self.state, self._boot))
 
 
+def _settle() -> None:
+    """Another set of policies is there, and what lives now lives about as long as it does. The collector looks at it
+    once, here, and not again: that takes 30 ms, in which nothing else happens."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
 def _no_pages(effect: do.CreatePages, error: OSError | ProtocolError) -> ev.PagesFailed:
     if isinstance(error, ProtocolError):
         return ev.PagesFailed(client=effect.client, text=str(error), code=refusals.PROTOCOL)
@@ -228,10 +254,14 @@ async def open_engine(
     """Runs until left; leaving it changes neither pages nor file. Without a `driver` nobody knows how full devices
     are."""
     engine = Engine(state, pages, sessions, file, boot=boot, now=now, wall=wall, policies=policies)
-    async with events, trio.open_nursery() as nursery:
-        engine.adopt()
-        nursery.start_soon(engine.run, events)
-        if driver is not None:
-            nursery.start_soon(engine.watch_memory, driver)
-        yield engine
-        nursery.cancel_scope.cancel()
+    gc.freeze()  # the first set, likewise
+    try:
+        async with events, trio.open_nursery() as nursery:
+            engine.adopt()
+            nursery.start_soon(engine.run, events)
+            if driver is not None:
+                nursery.start_soon(engine.watch_memory, driver)
+            yield engine
+            nursery.cancel_scope.cancel()
+    finally:
+        gc.unfreeze()

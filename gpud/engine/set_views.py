@@ -10,6 +10,9 @@ from gpud.policies.diagnostics import MOST, Diagnostic
 from gpud.policies.formats import as_data
 from gpud.policies.render import human, one_line
 
+LONGEST = 100_000
+"""Characters of all that is wrong, as an answer has bounds."""
+
 
 def short(digest: str) -> str:
     """`3f2a`: enough to tell a set from the others at hand."""
@@ -18,8 +21,11 @@ def short(digest: str) -> str:
 
 def text_of(rejected: Rejected) -> str:
     """Everything that is wrong, without colour, each line ended."""
-    details = "\n\n".join(rejected.details)
-    return findings_text(rejected.findings) + (details + "\n" if details else "")
+    details = list(rejected.details[:MOST])
+    if len(rejected.details) > MOST:
+        details.append(f"… and {len(rejected.details) - MOST} more")
+    text = findings_text(rejected.findings) + ("\n\n".join(details) + "\n" if details else "")
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …\n"
 
 
 def findings_text(findings: Sequence[Diagnostic]) -> str:
@@ -66,6 +72,12 @@ def file_views(shown: PolicySet) -> tuple[FileView, ...]:
     return tuple(views)
 
 
+def _some(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Twenty sets of five hundred long names would be no answer."""
+    more = (f"… and {len(names) - MOST} more",) if len(names) > MOST else ()
+    return names[:MOST] + more
+
+
 def history_views(entries: Iterable[Entry], running: int) -> list[HistoryView]:
     """`running`: number of the one that runs."""
     return [
@@ -74,7 +86,7 @@ def history_views(entries: Iterable[Entry], running: int) -> list[HistoryView]:
             digest=entry.digest,
             began_ns=entry.began_ns,
             how=entry.how,
-            files=tuple(entry.files),
+            files=_some(tuple(entry.files)),
             applied=entry.applied,
             running=entry.number == running,
             proved=entry.proved,

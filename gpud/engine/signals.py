@@ -15,16 +15,20 @@ from gpud.model.ids import ClientId, JobId, Slot, uuid_text
 from gpud.model.units import SECOND
 from gpud.policies.ir import SignalRef
 from gpud.policies.program import TENANT_CLASS
-from gpud.policies.schema import SIGNALS
 
 MEMORY_STALE_NS = 5 * SECOND
 """What the driver told longer ago of its memory is not known any more."""
+
+
+_OF_A_TIME = frozenset({"launch_rate", "wait_p99"})
+"""What is measured over a time, so that a meter must remember."""
 
 
 def take(state: State, reading: Reading, now: int) -> None:
     """Notes what was read of the world."""
     state.wall_offset_ns = reading.wall_ns - now
     state.host_free = reading.host_free
+    remembered = {slot for slot, run in state.runs.items() if any(_OF_A_TIME & applied.reads for applied in run.stack)}
     for key, counters in reading.counters.items():
         client = state.clients.get(key[0])
         if client is None or key[1] not in client.slots():
@@ -32,7 +36,10 @@ def take(state: State, reading: Reading, now: int) -> None:
         meter = state.meters.get(key)
         if meter is None:
             meter = state.meters[key] = Meter()
-        meter.feed(counters, reading.histograms.get(key), client.attached_ns, now)
+        if key[1] in remembered:
+            meter.feed(counters, reading.histograms.get(key), client.attached_ns, now)
+        else:
+            meter.counters = counters
         if counters.active:
             state.active.add(key)
         else:
@@ -45,15 +52,23 @@ class Members:
     def __init__(self, state: State, slot: Slot, applied: Applied) -> None:
         self.by_class: dict[str, list[Meter]] = {}
         self.by_tenant: dict[JobId, list[Meter]] = {}
+        """Of a policy that has rules about tenants."""
         self.class_of: dict[JobId, str] = {}
+        self.silent: set[str | JobId] = set()
+        """Classes and tenants with a client of an earlier daemon that has not come back yet."""
+        digest, meters, tenants = applied.program.digest, state.meters, state.tenants
         for client in state.clients_on(slot):
-            job_class = state.tenants[client.job].placed[applied.program.digest].job_class
+            job = client.job
+            job_class = tenants[job].placed[digest].job_class
             if job_class is None:
                 continue
-            meter = state.meters.get((client.id, slot)) or Meter()
+            meter = meters.get((client.id, slot)) or Meter()
             self.by_class.setdefault(job_class, []).append(meter)
-            self.by_tenant.setdefault(client.job, []).append(meter)
-            self.class_of[client.job] = job_class
+            self.class_of[job] = job_class
+            if applied.each:
+                self.by_tenant.setdefault(job, []).append(meter)
+            if client.session is None:
+                self.silent |= {job_class, job}
 
     def tenants(self, job_class: str) -> int:
         return sum(name == job_class for name in self.class_of.values())
@@ -72,7 +87,9 @@ def of_tenants(state: State, slot: Slot, applied: Applied, members: Members, now
     for job, meters in sorted(members.by_tenant.items()):
         job_class = members.class_of[job]
         if job_class in applied.each:
-            found[job] = tuple(_of_tenant(ref, job_class, meters, now) for ref in refs)
+            silent = job in members.silent
+            began = state.tenants[job].began_ns
+            found[job] = tuple(_of_tenant(ref, job_class, meters, silent, began, now) for ref in refs)
     return found
 
 
@@ -84,31 +101,35 @@ def _value(state: State, run: Run, slot: Slot, applied: Applied, members: Member
     if ref.scope == "gpu":
         return _of_device(state, slot, ref.name, now)
     meters = members.by_class.get(ref.job_class, [])
+    silent = ref.job_class in members.silent
     if ref.name == "idle_for":
-        return _idle_for(run, (applied.name, ref.job_class), meters, now)
+        idle_for = _idle_for(run, (applied.name, ref.job_class), meters, now)
+        return None if silent and idle_for else idle_for
     if ref.name == "tenants":
         return members.tenants(ref.job_class)
-    measure = _MEASURES.get(ref.name)
-    return measure(meters, now) if measure is not None else _not_measured(ref)
+    return _measured(ref, meters, silent, now)
 
 
-def _of_tenant(ref: SignalRef, job_class: str, meters: Sequence[Meter], now: int) -> Any:
+def _of_tenant(ref: SignalRef, job_class: str, meters: Sequence[Meter], silent: bool, began: int, now: int) -> Any:
+    """`began`: if it never launched anything, it is idle since then. (A class that never did: for `unlimited`.)"""
     if ref == TENANT_CLASS:
         return job_class
     if ref.job_class != job_class:
         return None
     if ref.name == "idle_for":
-        since = _idle_since(meters, now)
-        return 0 if _active(meters, now) else now - since if since else math.inf
-    measure = _MEASURES.get(ref.name)
-    return measure(meters, now) if measure is not None else _not_measured(ref)
+        since = _idle_since(meters, now) or min(began, now)
+        active = _active(meters, now)
+        return None if silent and not active else 0 if active else now - since
+    return _measured(ref, meters, silent, now)
 
 
-def _not_measured(ref: SignalRef) -> Any:
+def _measured(ref: SignalRef, meters: Sequence[Meter], silent: bool, now: int) -> Any:
     """A signal that this version does not measure is refused by `apply`; where it comes here all the same, it is not
-    known."""
-    assert (ref.scope, ref.name) in SIGNALS, f"no such signal: {ref.text}"
-    return None
+    known. Nor is what one that is `silent` could change: that others are active is all that it cannot."""
+    measure = _MEASURES.get(ref.name)
+    if measure is None or (silent and not (ref.name == "active" and _active(meters, now))):
+        return None
+    return measure(meters, now)
 
 
 def _of_plugin(state: State, slot: Slot, ref: SignalRef, now: int) -> Any:
@@ -136,10 +157,13 @@ def _queued(meters: Sequence[Meter], now: int) -> int:
     return sum(meter.counters.holding for meter in meters)
 
 
-def _launch_rate(meters: Sequence[Meter], now: int) -> float:
+def _launch_rate(meters: Sequence[Meter], now: int) -> float | None:
     total = 0.0
     for meter in meters:  # sum() adds floats otherwise since Python 3.12
-        total += meter.launch_rate(now)
+        rate = meter.launch_rate(now)
+        if rate is None:
+            return None
+        total += rate
     return total
 
 

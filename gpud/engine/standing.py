@@ -36,18 +36,27 @@ def rank_on(state: State, client: Client, slot: Slot) -> int:
     return standing(state, state.tenants[client.job], slot).rank
 
 
-def class_text(state: State, tenant: Tenant) -> str:
-    """Its class as screens show it: on the devices it is on, or on all while it is on none. `unclassified` where no
-    class of the arbiter takes it; "" where nobody arbitrates."""
+def arbiters_of(state: State, tenant: Tenant) -> tuple[Applied, ...]:
+    """Of the devices it is on; while it is on none, of all that it may come to."""
     slots = sorted(
         {slot for client in tenant.clients if client in state.clients for slot in state.clients[client].slots()}
     )
-    arbiters = [arbiter_on(state, slot) for slot in slots or sorted(state.runs)]
-    found = arbiters or list(state.board.arbiters)
-    shown = [
-        tenant.placed[applied.program.digest].job_class or UNCLASSIFIED for applied in found if applied is not None
-    ]
+    if not slots and not state.runs:
+        return state.board.arbiters
+    found = [arbiter_on(state, slot) for slot in slots or sorted(state.runs)]
+    return tuple(dict.fromkeys(applied for applied in found if applied is not None))
+
+
+def class_text(state: State, tenant: Tenant) -> str:
+    """Its class as screens show it. `unclassified` where no class of the arbiter takes it; "" where nobody
+    arbitrates."""
+    shown = [tenant.placed[applied.program.digest].job_class or UNCLASSIFIED for applied in arbiters_of(state, tenant)]
     return "/".join(dict.fromkeys(shown))
+
+
+def is_pinned(state: State, tenant: Tenant) -> bool:
+    """Does its pin say what it is, there?"""
+    return any(tenant.placed[applied.program.digest].how == "pinned" for applied in arbiters_of(state, tenant))
 
 
 def _standing(state: State, tenant: Tenant, slot: Slot) -> Standing:

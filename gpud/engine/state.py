@@ -74,7 +74,10 @@ class Tenant:
     name: str
     command: str
     exe: str
-    """Of the program that `gpud run` starts; "" for a process that attached by itself."""
+    """Of the first process of `gpud run` that attached, as the kernel has it; until one does, what `gpud run` says it
+    starts. "" for a process that attached by itself (`who` has it)."""
+    exe_seen: bool = False
+    """It is the kernel's word."""
     labels: dict[str, str]
     pin: str | None
     """The class chosen by name. Kept while no arbiter has it."""
@@ -118,6 +121,8 @@ class Ran:
     state: Any
     snapshot: tuple[Any, ...] = ()
     """What it saw last, in the order of its signals."""
+    tenants: Mapping[int, tuple[Any, ...]] = Factory(dict)
+    """Likewise of each tenant that has rules about it."""
     knobs: Knobs = NOTHING
     failed: bool = False
     """It raised an exception, or took too long: it does not tick any more."""
@@ -171,8 +176,8 @@ class State:
     """Device → (total, used, when), as the driver told last."""
     samples: dict[tuple[str, str, str], tuple[Any, int]] = Factory(dict)
     """(plugin, signal, target) → (value, until when it is known)."""
-    strikes: list[int] = Factory(list)
-    """When ticks took too long, of the last ten seconds."""
+    strikes: dict[str, list[int]] = Factory(dict)
+    """Digest of a policy → when its ticks took too long, of the last ten seconds, on whatever device."""
     next_job: int = 1
     next_client: int = 1
     next_order: int = 1

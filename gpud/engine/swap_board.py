@@ -31,7 +31,7 @@ def swap(state: State, event: BoardChanged, now: int) -> list[Effect]:
     changes = _plan(state, board)
     state.board = board
     state.board_generation += 1
-    state.strikes = []
+    state.strikes = {}
     were = dict(state.runs)
     for slot, device in state.devices.items():
         run, anew = runs.carry(were[slot], state.stack_for(device))

@@ -4,6 +4,8 @@ Policies that read signals tick every 5 ms while somebody on their device is act
 edges; those with dwell timers or hours when these end; others not at all.
 """
 
+from collections.abc import Iterable
+
 from attrs import evolve, frozen
 
 from gpud.engine import runs, signals
@@ -81,7 +83,7 @@ def look_now(state: State, active: Client, slot: Slot, now: int) -> None:
 def hurry(state: State, slot: Slot, now: int) -> None:
     """An edge, or somebody has come or gone: policies that look at such things do so now."""
     run = state.runs.get(slot)
-    if run is not None and _reads(run) and state.clients:
+    if run is not None and any(applied.watches for applied in run.stack) and state.clients:
         soon = max(now, run.ticked_ns + EARLIEST_NS)
         state.tick_due_ns = soon if state.tick_due_ns is None else min(state.tick_due_ns, soon)
 
@@ -99,14 +101,14 @@ def tick(state: State, event: Tick, now: int) -> list[Effect]:
         effects += _look(state, event, now)
     if event.reading is not None:
         signals.take(state, event.reading, now)
-        effects += tick_policies(state, {slot for slot, _ in _occupied(state)}, now)
+        effects += tick_policies(state, _occupied(state), now)
     return effects
 
 
-def tick_policies(state: State, slots: set[Slot], now: int) -> list[Effect]:
+def tick_policies(state: State, slots: Iterable[Slot], now: int) -> list[Effect]:
     """These devices' policies decide; what has changed is published. Plans the next tick."""
     effects: list[Effect] = []
-    for slot in sorted(slots):
+    for slot in slots:
         before = [ran.knobs for ran in state.runs[slot].ran]
         effects += runs.tick_device(state, slot, now)
         if any(old != ran.knobs for old, ran in zip(before, state.runs[slot].ran, strict=True)):
@@ -126,7 +128,8 @@ def plan(state: State, now: int) -> None:
     due: int | None = None
     moment = Now(now, now + state.wall_offset_ns)
     busy = {slot for _, slot in state.active}
-    for slot, run in _occupied(state):
+    for slot in _occupied(state):
+        run = state.runs[slot]
         at = now + (BUSY_NS if slot in busy else IDLE_NS) if _reads(run) else None
         if at is None or slot not in busy:
             change = _next_change(run, moment)
@@ -140,10 +143,9 @@ def plan(state: State, now: int) -> None:
     state.tick_due_ns = due
 
 
-def _occupied(state: State) -> list[tuple[Slot, Run]]:
-    """Devices that somebody is on."""
-    used = {slot for client in state.clients.values() for slot in client.slots()}
-    return [(slot, state.runs[slot]) for slot in sorted(used)]
+def _occupied(state: State) -> list[Slot]:
+    """Devices that somebody is on, in order."""
+    return sorted(frozenset().union(*(client.slots() for client in state.clients.values())))
 
 
 def _reads(run: Run) -> bool:

@@ -3,8 +3,10 @@
 A test that fails rejects the set. One that was not reached in time rejects nothing, and that is said.
 """
 
+import contextlib
 import json
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -58,17 +60,18 @@ def _policies(test: ast.Test) -> set[str]:
 async def run_trials(
     files: Mapping[str, str], tests: Sequence[int], directory: Path, deadline_s: float = DEADLINE_S
 ) -> Trials:
-    """`tests`: which of the set, counted from 0; `directory`: where recordings that a test replays are."""
+    """`tests`: which of the set, counted from 0; `directory`: where recordings that a test replays are, or a
+    file beside them."""
     if not tests:
         return Trials(passed=0, failed=(), not_run=0)
     asked = json.dumps({"files": dict(files), "tests": list(tests)}).encode()
     said = bytearray()
     with trio.move_on_after(deadline_s):
         try:
-            await _run(asked, directory, said)
+            await _run(asked, directory if await trio.Path(directory).is_dir() else directory.parent, said)
         except OSError as error:
             log.warning("the tests in policies cannot be run: %s", error.strerror)
-    results = [json.loads(line) for line in bytes(said).split(b"\n")[:-1]]
+    results = [json.loads(line) for line in bytes(said).split(b"\n")[:-1]]  # a line that is not whole does not count
     for result in results:
         if result["ok"] is None:
             log.warning("a test in policies cannot be run: %s", result["text"])
@@ -99,7 +102,8 @@ async def _run(asked: bytes, directory: Path, said: bytearray) -> None:
             nursery.cancel_scope.cancel()
     finally:
         with trio.CancelScope(shield=True):
-            process.send_signal(signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with what a plugin's function may have started
             await process.wait()
             for stream in (process.stdin, process.stdout):
                 await stream.aclose()

@@ -47,7 +47,7 @@ async def watch(
             seen: Signature = ()
             refusal = ""
             try:
-                watched = stack.enter_context(Inotify(directory))
+                watched = stack.enter_context(await _inotify(directory))
             except OSError as error:
                 refusal, seen = _why(error), await _signature(directory)
             if refusal and refusal != refused:
@@ -62,6 +62,11 @@ async def watch(
                 await _look(directory, seen, look_s)
             else:
                 await _rings(watched)
+
+
+async def _inotify(directory: Path) -> Inotify:
+    """In a thread: a network file system may hang."""
+    return await trio.to_thread.run_sync(Inotify, directory, abandon_on_cancel=True)
 
 
 async def _rings(watched: Inotify) -> None:

@@ -16,11 +16,12 @@ def judge(state: State, applied: Applied, ran: Ran, spent_ns: int, now: int) -> 
     """After a tick that took so much CPU time."""
     if spent_ns <= LONGEST_NS:
         return []
-    state.strikes = [at for at in state.strikes if now - at < WITHIN_NS] + [now]
+    digest = applied.program.digest
+    strikes = state.strikes[digest] = [at for at in state.strikes.get(digest, ()) if now - at < WITHIN_NS] + [now]
     took = f"a tick of the policy {applied.name} took {format_duration(spent_ns)} of CPU time"
-    if len(state.strikes) < STRIKES:
+    if len(strikes) < STRIKES:
         return [do.Record(level="warning", text=f"{took}, over {format_duration(LONGEST_NS)}: strike")]
-    state.strikes = []
+    del state.strikes[digest]
     text = f"{took}, the third over {format_duration(LONGEST_NS)} within 10s"
     return failed(applied, ran, text, state.board_generation)
 

@@ -29,6 +29,8 @@ ACTIVITY_DEVICE_HEAD = struct.Struct("<QQQQQQ16x")
 """used_bytes, allocations, launches_failed, passed, overheld, last_finish_ns."""
 SLOT = struct.Struct("<QQQQQIIIIQ")
 """entered, left, blocks, held, held_ns, thread, holding, hold_reason, hold_peer, hold_since_ns."""
+SUM = struct.Struct("<12Q5I4x")
+"""`struct gpud_sum` of pages_native.h: the fields of model.counters.Counters, in their order."""
 
 CONTROL_DEVICE_SIZE = CONTROL_DEVICE_HEAD.size + PEER.size * MAX_PEERS
 ACTIVITY_DEVICE_SIZE = ACTIVITY_DEVICE_HEAD.size + 8 * HISTOGRAM_BUCKETS + SLOT.size * MAX_SLOTS

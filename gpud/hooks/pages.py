@@ -53,6 +53,9 @@ class PageStore:
         self._failsafe_after_ns = failsafe_after_ns
         self._pages: dict[ClientId, _Pages] = {}
         self._scratch = ffi.new("struct gpud_control_device *")
+        self._summing: tuple[Any, Any, dict[tuple[ClientId, Slot], int]] | None = None
+        """What `counters` hands to C: rows, sums, and where in them each device of a client is. None: mappings or
+        devices have changed."""
 
     def __contains__(self, client: ClientId) -> bool:
         return client in self._pages
@@ -81,8 +84,7 @@ class PageStore:
             raise
         pages.presence_fd, pages.activity_fd = presence_fd, activity_fd
         try:
-            pages.presence = _map(presence_fd, layout.PRESENCE, writable=False)
-            pages.activity = _map(activity_fd, layout.ACTIVITY, writable=False)
+            self._look(pages, presence_fd, activity_fd)
         except BaseException:
             self.drop(client)
             raise
@@ -99,8 +101,7 @@ class PageStore:
         if pages.presence is None:
             memfd.close_page(pages.presence_fd)
             memfd.close_page(pages.activity_fd)
-            pages.presence = _map(pages.presence_fd, layout.PRESENCE, writable=False)
-            pages.activity = _map(pages.activity_fd, layout.ACTIVITY, writable=False)
+            self._look(pages, pages.presence_fd, pages.activity_fd)
         # The presence page's descriptor stays, for peers that come later.
         for name in ("control_fd", "activity_fd"):
             if getattr(pages, name) >= 0:
@@ -112,6 +113,7 @@ class PageStore:
         pages = self._pages.pop(client, None)
         if pages is None:
             return
+        self._summing = None
         for name, kind in (("control", layout.CONTROL), ("presence", layout.PRESENCE), ("activity", layout.ACTIVITY)):
             if getattr(pages, name) is not None:
                 lib.gpud_unmap(getattr(pages, name), layout.BYTES[kind])
@@ -128,7 +130,9 @@ class PageStore:
         pages = self._pages.get(client)
         if pages is None:
             return
-        pages.devices |= 1 << slot
+        if not pages.devices & 1 << slot:
+            pages.devices |= 1 << slot
+            self._summing = None
         scratch = self._scratch
         ffi.memmove(scratch, bytes(ffi.sizeof("struct gpud_control_device")), ffi.sizeof("struct gpud_control_device"))
         scratch.gate, scratch.rank, scratch.unit = words.gate, words.rank, words.unit
@@ -175,18 +179,25 @@ class PageStore:
 
     def counters(self) -> dict[tuple[ClientId, Slot], Counters]:
         """All clients on their devices, summed up in one call."""
+        if self._summing is None:
+            self._summing = self._sum_anew()
+        rows, sums, offsets = self._summing
+        lib.gpud_pages_sum(rows, len(rows), sums)
+        content, unpack, make = ffi.buffer(sums), layout.SUM.unpack_from, Counters._make
+        return {key: make(unpack(content, offset)) for key, offset in offsets.items()}
+
+    def _sum_anew(self) -> tuple[Any, Any, dict[tuple[ClientId, Slot], int]]:
         clients = [(client, pages) for client, pages in self._pages.items() if pages.presence is not None]
-        rows = ffi.new("struct gpud_summed[]", max(len(clients), 1))
-        for row, (_, pages) in zip(rows, clients, strict=False):
+        rows = ffi.new("struct gpud_summed[]", len(clients))
+        for row, (_, pages) in zip(rows, clients, strict=True):
             row.presence, row.activity, row.devices = pages.presence, pages.activity, pages.devices
-        sums = ffi.new("struct gpud_sum[]", max(len(clients), 1) * layout.MAX_DEVICES)
-        lib.gpud_pages_sum(rows, len(clients), sums)
-        return {
-            (client, Slot(slot)): _counters(sums[i * layout.MAX_DEVICES + slot])
+        offsets = {
+            (client, Slot(slot)): (i * layout.MAX_DEVICES + slot) * layout.SUM.size
             for i, (client, pages) in enumerate(clients)
             for slot in range(layout.MAX_DEVICES)
             if pages.devices & (1 << slot)
         }
+        return rows, ffi.new("struct gpud_sum[]", len(clients) * layout.MAX_DEVICES), offsets
 
     def presence(self, wanted: Iterable[tuple[ClientId, Slot]]) -> dict[tuple[ClientId, Slot], Presence]:
         """Those of the wanted that can be seen."""
@@ -220,6 +231,16 @@ class PageStore:
                 lib.gpud_histogram(pages.activity, slot, bucket)
                 total = [a + b for a, b in zip(total, bucket, strict=True)]
         return HookCounters(errors=pages.activity.errors, attaches=pages.activity.attaches, histogram=tuple(total))
+
+    def _look(self, pages: _Pages, presence_fd: int, activity_fd: int) -> None:
+        """Maps what the client writes, both pages or none. Raises OSError."""
+        presence = _map(presence_fd, layout.PRESENCE, writable=False)
+        try:
+            activity = _map(activity_fd, layout.ACTIVITY, writable=False)
+        except OSError:
+            lib.gpud_unmap(presence, layout.PRESENCE_BYTES)
+            raise
+        pages.presence, pages.activity, self._summing = presence, activity, None
 
     def _new(self, client: ClientId, generation: Generation) -> _Pages:
         """With the control page only: mapped, its lease running, closed to all other writers."""
@@ -263,24 +284,3 @@ def _map(fd: int, kind: int, *, writable: bool) -> Any:
     if address == ffi.NULL:
         raise OSError(ffi.errno, f"cannot map a page: {os.strerror(ffi.errno)}")
     return ffi.cast(_TYPES[kind], address)
-
-
-def _counters(row: Any) -> Counters:
-    return Counters(
-        entered=row.entered,
-        left=row.left,
-        held=row.held,
-        held_ns=row.held_ns,
-        launches_failed=row.launches_failed,
-        passed=row.passed,
-        used_bytes=row.used_bytes,
-        allocations=row.allocations,
-        last_finish_ns=row.last_finish_ns,
-        active=bool(row.active),
-        idle_since_ns=row.idle_since_ns,
-        inflight=row.inflight,
-        holding=row.holding,
-        hold_reason=row.hold_reason,
-        hold_peer=row.hold_peer,
-        hold_since_ns=row.hold_since_ns,
-    )

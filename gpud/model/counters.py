@@ -1,11 +1,13 @@
 """What pages say of one client on one device."""
 
+from typing import NamedTuple
+
 from attrs import frozen
 
 
-@frozen(kw_only=True)
-class Counters:
-    """All threads of one client on one device together. Counts since it attached; times in nanoseconds."""
+class Counters(NamedTuple):
+    """All threads of one client on one device together. Counts since it attached; times in nanoseconds. In the order of
+    `struct gpud_sum`, since a tick reads one for each client."""
 
     entered: int = 0
     left: int = 0
@@ -16,17 +18,19 @@ class Counters:
     used_bytes: int = 0
     allocations: int = 0
     last_finish_ns: int = 0
-    active: bool = False
     idle_since_ns: int = 0
     inflight: int = 0
+    hold_since_ns: int = 0
+    """0: none is held."""
+    active: int = 0
+    """1 from the first launch after idle until all is finished."""
+    edges: int = 0
     holding: int = 0
     """Threads held now."""
     hold_reason: int = 0
     """The gate bit that holds the thread that waits longest."""
     hold_peer: int = 0xFFFFFFFF
     """Present index of the peer it waits for."""
-    hold_since_ns: int = 0
-    """0: none is held."""
 
 
 @frozen(kw_only=True)

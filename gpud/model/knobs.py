@@ -21,7 +21,7 @@ class Explained:
     value: str
     """As the language writes it."""
     rule: str
-    """`guard serving.wait_p99 > 20ms for 1s`"""
+    """`guard serving.wait_p99 > 20ms for 1s`; "" for what a class or the arbiter is given on that line."""
     inside: tuple[str, ...] = ()
     """Rules around it, innermost first."""
     because: str = ""

@@ -133,6 +133,11 @@ class AppliedView:
     """Static cost of a tick."""
     failed: bool = False
     """It was put out of action: it took too long, or raised an error. What it decided last holds."""
+    unknown: tuple[str, ...] = ()
+    """Signals that it reads and that are not known now, such as those of a plugin that died. (Where no job is, nobody
+    looks.)"""
+    ranks: tuple[tuple[str, ...], ...] = ()
+    """Classes of each rank, the highest first; empty where the arbiter ranks nobody."""
 
 
 @frozen(kw_only=True)

@@ -9,8 +9,9 @@ from attrs import field, frozen
 
 from gpud.policies.check.walk import all_writers, expressions, head_of, parts
 from gpud.policies.diagnostics import Diagnostic
-from gpud.policies.ir import IrBlock, IrPolicy, Read
+from gpud.policies.ir import IrBlock, IrPolicy, Read, TenantRead
 from gpud.policies.resolve.findings import Findings, alternatives
+from gpud.policies.schema import TENANT_FIELDS
 from gpud.policies.source import Span
 
 _MOST_PLACES = 3
@@ -39,6 +40,8 @@ class Enforced:
     """Rules about one tenant."""
     actuators: bool = False
     """Knobs of plugins."""
+    tenant_fields: frozenset[str] = frozenset(TENANT_FIELDS)
+    """What is known of a tenant when it attaches, beside its labels."""
 
 
 THIS_VERSION = Enforced(
@@ -56,6 +59,7 @@ THIS_VERSION = Enforced(
     ),
     tenant_signals=frozenset({"active", "idle_for", "queued", "launch_rate", "wait_p99", "memory_used"}),
     each=True,
+    tenant_fields=frozenset(TENANT_FIELDS) - {"namespace"},
 )
 """What the hook and the engine of this version act on."""
 
@@ -75,6 +79,7 @@ def unenforced(policy: IrPolicy, enforced: Enforced = THIS_VERSION) -> list[Diag
             _refuse(found, "per", [one.name_span], helps)
         if one.limit is not None:
             _block(one.limit, one.name, enforced, found)
+    _matches(policy, enforced, found)
     _knobs(policy, enforced, found)
     _signals(policy, enforced, found)
     if policy.eaches and not enforced.each:
@@ -102,6 +107,19 @@ def _block(block: IrBlock, owner: str, enforced: Enforced, found: Findings) -> N
         word = setting.value if isinstance(setting.value, str) else getattr(setting.value, "word", None)
         if words is not None and word not in words:
             _refuse(found, f"{name} = {word}", [setting.value_span], [f"write {alternatives(sorted(words))}"])
+
+
+def _matches(policy: IrPolicy, enforced: Enforced, found: Findings) -> None:
+    read = (
+        (part.field, part.field, part.span)
+        for one in policy.classes
+        for part in parts(one.match)
+        if isinstance(part, TenantRead) and not part.field.startswith("label")
+    )
+    helps = [f"match on {alternatives(['label(…)', *sorted(enforced.tenant_fields)])}"]
+    for name, text, spans in _by_text(read):
+        if name not in enforced.tenant_fields:
+            _refuse(found, text, spans, helps, "known")
 
 
 def _knobs(policy: IrPolicy, enforced: Enforced, found: Findings) -> None:

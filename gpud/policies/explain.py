@@ -5,10 +5,10 @@ from typing import Any
 
 from gpud.policies.compile.bases import base_of, knobs_of
 from gpud.policies.compile.sites import Place, outer_line, places, rule_text
-from gpud.policies.ir import IrBlock, IrPolicy, KnobRef, SignalRef
-from gpud.policies.plugins.declare import Plugins
+from gpud.policies.ir import IrBlock, IrPolicy, KnobRef
+from gpud.policies.plugins.declare import Actuator, Plugins
 from gpud.policies.program import Explanation, Knobs, Program
-from gpud.policies.quantities import show_value
+from gpud.policies.quantities import show_measured, show_value
 from gpud.policies.schema import BLOCKS, KNOBS, MAX_STEPS, UNLIMITED
 from gpud.policies.types import Type
 from gpud.policies.wording import line_of, quoted
@@ -68,8 +68,8 @@ def explain_value(
     values = dict(zip(program.signals, snapshot, strict=True))
     values |= dict(zip(program.tenant_signals, tenant_values, strict=False))
     lets = {let.name: (let.value.type, at) for let, at in zip(ir.lets, program.let_values(state), strict=True)}
-    inputs = [(signal.text, show_value(values.get(signal), signal.type)) for signal in site.inputs]
-    inputs += [(name, show_value(lets[name][1], lets[name][0])) for name in site.lets if name in lets]
+    inputs = [(signal.text, show_measured(values.get(signal), signal.type)) for signal in site.inputs]
+    inputs += [(name, show_measured(lets[name][1], lets[name][0])) for name in site.lets if name in lets]
     return Explanation(
         policy=ir.name,
         file=ir.source.name,
@@ -93,10 +93,11 @@ def base_line(ir: IrPolicy, knob: KnobRef, plugins: Plugins = _NO_PLUGINS) -> in
     return line_of(ir, setting.span) if setting is not None else 0
 
 
-def base_text(ir: IrPolicy, knob: KnobRef) -> str:
+def base_text(ir: IrPolicy, knob: KnobRef, plugins: Plugins = _NO_PLUGINS) -> str:
     """`built-in false`, `line 10  burst(weight = 1)`."""
     if knob.name not in KNOBS:
-        return "built-in"
+        actuator = _actuator(knob, plugins)
+        return f"built-in {show_value(actuator.default, actuator.type)}" if actuator is not None else "built-in"
     base = base_of(ir, knob, _NO_PLUGINS)
     shown = show_knob(knob.name, base.value)
     return f"built-in {shown}" if base.setting is None else f"line {line_of(ir, base.setting.span)}  {shown}"
@@ -127,9 +128,12 @@ def _classes(ir: IrPolicy) -> list[str]:
     lines = ["who belongs where (decided once, at attach; first match wins)"]
     width = max((len(job_class.name) for job_class in ir.classes), default=0)
     for number, job_class in enumerate(ir.classes, 1):
-        per = "" if job_class.per == "class" else f"   (a unit per {_per(job_class.per)})"
+        more = [] if job_class.per == "class" else [f"a unit per {_per(job_class.per)}"]
+        rise = job_class.settings.get("rise_after")
+        more += [f"one rank up after {show_value(rise.value, Type.DURATION)}"] if rise is not None else []
         match = quoted(ir, job_class.match.span)
-        lines.append(f"{number:>3}. {job_class.name:<{max(width, 10)}} {match}{per}")
+        also = f"   ({', '.join(more)})" if more else ""
+        lines.append(f"{number:>3}. {job_class.name:<{max(width, 10)}} {match}{also}")
     return lines if ir.classes else []
 
 
@@ -221,7 +225,7 @@ def _rules(ir: IrPolicy, plugins: Plugins) -> list[str]:
         lines.append(f"  {knob.text}   ({_about(knob, plugins)})")
         lines += [f"    {_writer(ir, place)}" for place in writers]
         if knob in known:
-            lines.append(f"    base     {base_text(ir, knob)}")
+            lines.append(f"    base     {base_text(ir, knob, plugins)}")
     return lines
 
 
@@ -229,9 +233,14 @@ def _about(knob: KnobRef, plugins: Plugins) -> str:
     if knob.name in KNOBS:
         row = KNOBS[knob.name]
         return f"{row.doc}; {_MEETS.get(row.combine, f'siblings combine by {row.combine}')}"
+    found = _actuator(knob, plugins)
+    about = found.doc if found is not None and found.doc else f"of the plugin {knob.name.partition('.')[0]}"
+    return f"{about}; siblings combine by {found.combine}" if found is not None else about
+
+
+def _actuator(knob: KnobRef, plugins: Plugins) -> Actuator | None:
     plugin, _, name = knob.name.partition(".")
-    found = next((one for one in plugins[plugin].actuators if one.name == name), None) if plugin in plugins else None
-    return f"{found.doc}; siblings combine by {found.combine}" if found is not None else f"of the plugin {plugin}"
+    return next((one for one in plugins[plugin].actuators if one.name == name), None) if plugin in plugins else None
 
 
 def _writer(ir: IrPolicy, place: Place) -> str:
@@ -248,5 +257,5 @@ def _writer(ir: IrPolicy, place: Place) -> str:
 def _reads(ir: IrPolicy) -> list[str]:
     from gpud.policies.compile.generate import signals_of
 
-    found: list[SignalRef] = [signal for group in signals_of(ir) for signal in group if signal.name != "class"]
-    return [f"reads: {', '.join(signal.text for signal in found)}"] if found else []
+    found = dict.fromkeys(signal.text for group in signals_of(ir) for signal in group if signal.name != "class")
+    return [f"reads: {', '.join(found)}"] if found else []

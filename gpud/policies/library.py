@@ -54,6 +54,15 @@ class Library:
         return digest.hexdigest()
 
 
+def names_of(library: Library) -> tuple[str, ...]:
+    """Its policies, as a help for who named another."""
+    names = sorted(library.policies)
+    if not names:
+        return ("there is no policy at all in these files",)
+    more = f", and {len(names) - 8} more" if len(names) > 8 else ""
+    return (f"known policies: {', '.join(f'`{name}`' for name in names[:8])}{more}",)
+
+
 def is_policy_file(name: str) -> bool:
     """Whether an entry of this name in a directory is read. What editors leave there is not: `a.gpol~`, `.a.gpol.swp`,
     `#a.gpol#`, `4913`."""
@@ -141,6 +150,9 @@ class _Reading:
         """Reads one file, once. False: there is none."""
         if os.path.abspath(path) in self.done:
             return True
+        if _shown(name) != name:
+            self.fail(path, "its name is not UTF-8 text", "give the file another name")
+            return os.path.lexists(path)
         try:
             content = _content(path)
         except FileNotFoundError:

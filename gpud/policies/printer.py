@@ -9,38 +9,40 @@ _SHORT = 60
 """Characters of settings that may stand beside each other in one line."""
 
 
-def print_expr(expr: ast.Expr) -> str:
-    """In one line, with the parentheses that are needed."""
+def print_expr(expr: ast.Expr, numbers: str = "") -> str:
+    """In one line, with the parentheses that are needed. `numbers`: what stands for every number, if not itself."""
     match expr:
         case ast.Quantity():
-            return expr.number + expr.unit
+            return numbers or expr.number + expr.unit
         case ast.String():
             return f'"{expr.text}"'
         case ast.Bool():
             return "true" if expr.value else "false"
         case ast.Unlimited():
-            return "unlimited"
+            return numbers or "unlimited"
         case ast.Ref():
             return expr.text
         case ast.Call():
-            return expr.function.text + print_args(expr.args)
+            return expr.function.text + print_args(expr.args, numbers)
         case ast.Listing():
-            return f"[{', '.join(print_expr(item) for item in expr.items)}]"
+            return f"[{', '.join(print_expr(item, numbers) for item in expr.items)}]"
         case ast.Not():
-            return f"not {_at(expr.operand, _LEVELS['not'])}"
+            return f"not {_at(expr.operand, _LEVELS['not'], numbers)}"
         case ast.Logic():
             # One within another of its own kind keeps its parentheses: they are two nodes.
-            return f" {expr.op} ".join(_at(operand, _LEVELS[expr.op] + 1) for operand in expr.operands)
+            return f" {expr.op} ".join(_at(operand, _LEVELS[expr.op] + 1, numbers) for operand in expr.operands)
         case ast.Binary():
             level = _level(expr)
             # Comparisons do not chain, the others are read from the left.
             left = level + 1 if level == _LEVELS["compare"] else level
-            return f"{_at(expr.left, left)} {expr.op} {_at(expr.right, level + 1)}"
+            return f"{_at(expr.left, left, numbers)} {expr.op} {_at(expr.right, level + 1, numbers)}"
 
 
-def print_args(args: tuple[ast.Arg, ...]) -> str:
+def print_args(args: tuple[ast.Arg, ...], numbers: str = "") -> str:
     """`(quiet = 5ms)`"""
-    return f"({', '.join(f'{a.name.text} = {print_expr(a.value)}' if a.name else print_expr(a.value) for a in args)})"
+    names = (f"{arg.name.text} = " if arg.name else "" for arg in args)
+    values = (print_expr(arg.value, numbers) for arg in args)
+    return f"({', '.join(map(str.__add__, names, values))})"
 
 
 def _level(expr: ast.Expr) -> int:
@@ -55,8 +57,8 @@ def _level(expr: ast.Expr) -> int:
             return _ATOM
 
 
-def _at(expr: ast.Expr, least: int) -> str:
-    text = print_expr(expr)
+def _at(expr: ast.Expr, least: int, numbers: str) -> str:
+    text = print_expr(expr, numbers)
     return text if _level(expr) >= least else f"({text})"
 
 

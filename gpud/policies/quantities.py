@@ -80,6 +80,15 @@ _SIZES = {letter: f"{letter.upper()}iB" for letter in "kmgt"}
 _PREFIXES = {"k": 10**3, "m": 10**6, "g": 10**9}
 
 
+def unit_meant(word: str) -> str | None:
+    """The unit that a word behind a number stands for: `ms` for `msec`, `GiB` for `gb`; None if that is not sure."""
+    low = word.casefold()
+    if not low or low in ("k", "m", "mi"):
+        return None
+    spelt = next((known for known in UNITS if known and known.casefold() == low), None)
+    return spelt or _WORDS.get(low) or _size(low)
+
+
 def instead_of(unit: str, number: str = "1") -> str:
     """What to write instead of an unknown unit."""
     low = unit.casefold()
@@ -94,18 +103,19 @@ def instead_of(unit: str, number: str = "1") -> str:
         return f"write {number}/s"
     if low == "rpm":
         return f"write {number}/min"
+    if unit in ("C", "°C", "W"):
+        return f"a {'power in watt' if unit == 'W' else 'temperature in °C'} is a plain number: write {number}"
     if low in _LONG:
         return f"the longest unit is h: write {_scaled(number, 24 * _LONG[low])}h"
     if low.endswith("bps"):
-        return f"write {_size(low.removesuffix('bps') or 'g') or 'GiB'}/s"
+        bytes_ = _size(low.removesuffix("bps") or "g") or "GiB"
+        return f"a bandwidth is in bytes a second, of 8 bits: write {bytes_}/s"
     if unit == "k":
         return f"write the zeros: {_with_zeros(number, 'k', '')}"
     if size := _size(low):
         return f"sizes are powers of two here: write {size} ({_power(size)} bytes)"
-    if low in _WORDS:
-        return f"write {_WORDS[low]}"
-    if meant := next((known for known in UNITS if known and known.casefold() == low), None):
-        return f"units have one spelling: write {meant}"
+    if meant := unit_meant(unit):
+        return f"write {meant}" if low in _WORDS else f"units have one spelling: write {meant}"
     if low in ("x", "times"):
         return f"a factor is a plain number: write {number}"
     return _KNOWN
@@ -118,6 +128,8 @@ def _instead_of_rate(over: str, per: str, number: str) -> str:
     time = per if per in DURATIONS else "min" if per == "m" else "s"
     if not over:
         return f"write {number}/{time}"
+    if over in _PREFIXES:
+        return f"write the zeros: {_with_zeros(number, over, '')}/{time}"
     size = _size(over) or next((known for known in BYTES if known.casefold() == over), None)
     if size:
         return f"a bandwidth is in powers of two a second: write {size}/s"

@@ -349,6 +349,14 @@ OPERATORS = {
                 Parameter(
                     "ramp", Type.NUMBER, False, 1.0, "factor of a step up until the first `hurt`", range=ONE_OR_MORE
                 ),
+                Parameter(
+                    "used",
+                    None,
+                    False,
+                    UNLIMITED,
+                    "what is taken of it: a step down begins at 5/4 of this at most",
+                    True,
+                ),
             ),
             None,
             12,

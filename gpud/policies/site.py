@@ -2,21 +2,21 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from gpud.policies import ast
+from gpud.policies.check.effect import never_tightened
+from gpud.policies.check.walk import all_writers
 from gpud.policies.claimed import Claims
 from gpud.policies.diagnostics import Diagnostic, Label
 from gpud.policies.ir import IrPolicy
+from gpud.policies.library import Library, names_of
 from gpud.policies.placement import NOTHING, Applied, DeviceFacts, Placement, Stack
 from gpud.policies.plugins.declare import Plugins
 from gpud.policies.resolve import resolve_policy
-from gpud.policies.resolve.findings import Findings
+from gpud.policies.resolve.findings import Findings, alternatives
 from gpud.policies.resolve.nearest import did_you_mean
+from gpud.policies.schema import KNOBS, MODES
 from gpud.policies.source import Source, Span
-
-if TYPE_CHECKING:
-    from gpud.policies.library import Library
 
 BUILT_IN = "preempt-mix"
 """What every device has where nothing says what to apply."""
@@ -24,7 +24,7 @@ FLAG = "--policy"
 
 
 def place(
-    library: "Library",
+    library: Library,
     devices: Sequence[DeviceFacts] | None,
     plugins: Plugins,
     default: str | None = None,
@@ -53,7 +53,20 @@ def place(
     return claims.placement(), found
 
 
-def _built_in(library: "Library", plugins: Plugins, known: Mapping[str, IrPolicy], found: list[Diagnostic]) -> Stack:
+def nowhere(library: Library) -> list[Diagnostic]:
+    """Of a set without errors that no line applies, and that lacks BUILT_IN. A daemon without FLAG rejects it."""
+    for file in library.files:
+        for policy in file.policies:
+            helps = (
+                f'write a file site.gpol: `gpol 1`, then a line `apply "{policy.name.text}" to gpu *`',
+                f"or start the daemon with {FLAG} {policy.name.text}",
+            )
+            label = Label(file.source, policy.name.span, "this one, for example")
+            return [Diagnostic("GP314", "no `apply` line says on which devices policies run", label, helps=helps)]
+    return []
+
+
+def _built_in(library: Library, plugins: Plugins, known: Mapping[str, IrPolicy], found: list[Diagnostic]) -> Stack:
     """What is wrong with it is said where it stands."""
     if BUILT_IN not in library.policies:
         return NOTHING
@@ -65,18 +78,20 @@ def _built_in(library: "Library", plugins: Plugins, known: Mapping[str, IrPolicy
 
 
 def _stack(
-    library: "Library", apply: ast.Apply, plugins: Plugins, known: Mapping[str, IrPolicy], findings: Findings
+    library: Library, apply: ast.Apply, plugins: Plugins, known: Mapping[str, IrPolicy], findings: Findings
 ) -> Stack:
     """The policies of one line that could be made out."""
     applied: list[Applied] = []
     names: dict[str, Span] = {}
     arbiter: ast.Applied | None = None
+    complete = True
     for item in apply.policies:
         name = item.policy.text
         if name not in library.policies:
             if name not in library.broken:
-                helps = did_you_mean(name, library.policies) or _known(library)
+                helps = did_you_mean(name, library.policies) or names_of(library)
                 findings.add("GP201", item.policy.span, f"no policy is called `{name}`", helps=helps)
+            complete = False
             continue
         resolved = known.get(name) if not item.args else None
         if resolved is None:
@@ -91,13 +106,38 @@ def _stack(
             continue
         names[name] = item.policy.span
         if resolved is None:
+            complete = False
             continue
         if resolved.arbiter is not None and arbiter is not None:
             _two_arbiters(findings, arbiter, item)
+            complete = False
             continue
         arbiter = item if resolved.arbiter is not None else arbiter
         applied.append(Applied(resolved, _arguments(resolved, item)))
-    return Stack(tuple(applied))
+    stack = Stack(tuple(applied))
+    if complete:
+        _check_effect(stack, names, findings)
+    return stack
+
+
+def _check_effect(stack: Stack, names: Mapping[str, Span], findings: Findings) -> None:
+    """A policy that only tightens does not know beside which arbiter it will stand; here it is known."""
+    mode = stack.arbiter.policy.mode if stack.arbiter is not None else "open"
+    for one in stack.policies:
+        if one is stack.arbiter:
+            continue
+        said = set(never_tightened(one.policy))  # check_effect has said it of those
+        for writer in all_writers(one.policy):
+            knob = writer.binding.knob
+            if knob.name not in KNOBS or mode in KNOBS[knob.name].modes or knob.text in said:
+                continue
+            said.add(knob.text)
+            modes = alternatives((f"arbitrate {word}" for word in MODES if word in KNOBS[knob.name].modes), "and")
+            label = Label(findings.source, names[one.policy.name], "applied here")
+            there = Label(one.policy.source, writer.binding.target_span, "without effect")
+            message = f"`{knob.text}` of `{one.policy.name}` has no effect under `arbitrate {mode}`"
+            helps = (f"`{knob.name}` acts under {modes}",)
+            findings.found.append(Diagnostic("GP403", message, label, labels=(there,), helps=helps))
 
 
 def _two_arbiters(findings: Findings, first: ast.Applied, item: ast.Applied) -> None:
@@ -114,14 +154,6 @@ def _two_arbiters(findings: Findings, first: ast.Applied, item: ast.Applied) -> 
 def _arguments(policy: IrPolicy, item: ast.Applied) -> tuple[tuple[str, object], ...]:
     given = {arg.name.text for arg in item.args if arg.name is not None}
     return tuple(sorted((param.name, param.value) for param in policy.params if param.name in given))
-
-
-def _known(library: "Library") -> tuple[str, ...]:
-    names = sorted(library.policies)
-    if not names:
-        return ("there is no policy at all in these files",)
-    more = f", and {len(names) - 8} more" if len(names) > 8 else ""
-    return (f"known policies: {', '.join(f'`{name}`' for name in names[:8])}{more}",)
 
 
 # -------------------------------------------------------------------------------------------------------- of the flag

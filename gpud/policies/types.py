@@ -23,7 +23,6 @@ class Type(Enum):
     CLASS = "a class"
     SHARE = "a share"
     RESIDENCY = "a place for memory"
-    TIERS = "a list of tiers"
     UNLIMITED = "unlimited"
     CHOICE = "a word"
     """One of the words a setting lists."""

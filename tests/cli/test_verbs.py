@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 from typing import Self
@@ -9,12 +10,15 @@ from typing import Self
 import pytest
 from attrs import evolve
 
-from gpud.cli import checks, ps, verbs
+from gpud.cli import checks, ps, verbs, why
+from gpud.cli import set as set_verb
 from gpud.cli.demo import prerequisites
 from gpud.cli.failure import Failure
+from gpud.cli.policy import history
 from gpud.cli.policy.changes import plan_lines, rejected_text, set_line
 from gpud.cli.verbs import VERBS
-from gpud.model.policy_views import ChangeView, DevicePlanView, RejectedView, SetView
+from gpud.model.errors import UsageError
+from gpud.model.policy_views import ChangeView, DevicePlanView, HistoryView, RejectedView, SetView
 from gpud.model.views import HoldView, JobView
 from gpud.native import shipped_policies
 from tests.cli.conftest import Gpud
@@ -245,3 +249,42 @@ def test_what_the_system_refuses_is_told_in_words(
     monkeypatch.setattr(ps, "client", full)
     assert verbs.dispatch(["ps"]) == 125
     assert "gpud ps: the system refused: too many open files: /proc/x\n  look at ulimit -n" in capsys.readouterr().err
+
+
+EVIL = "a\x1b]0;x\x07\x1b[31m\u202eb\nc"
+
+
+def test_no_name_writes_to_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Job, class, file and policy names, and what an answer says of them."""
+
+    class Evil(OneJob):
+        def ps(self) -> list[JobView]:
+            return [evolve(JOB, name=EVIL, user=EVIL, job_class=EVIL, pinned=True)]
+
+        def set_class(self, job: int, job_class: str | None) -> JobView:
+            return self.ps()[0]
+
+        def history(self) -> list[HistoryView]:
+            one = HistoryView(
+                number=1, digest="ab", began_ns=0, how="start", files=(EVIL,), applied=EVIL, running=True, proved=True,
+                failed=EVIL,
+            )  # fmt: skip
+            return [one]
+
+        def why(self, job: int) -> object:
+            raise UsageError(EVIL)
+
+    for module in (ps, set_verb, history, why):
+        monkeypatch.setattr(module, "client", Evil)
+    for words in (["ps"], ["set", "1", "class=high"], ["policy", "history"], ["why", "1"]):
+        verbs.dispatch(words)
+        said = capsys.readouterr()
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202e]", said.out + said.err), words
+        assert "\\x1b]0;x\\x07" in said.out + said.err, words
+
+
+def test_plans_write_nothing_to_the_terminal() -> None:
+    change = ChangeView(sign="+", policy="p", line=1, text=f"because {EVIL}")
+    plan = DevicePlanView(devices=(0,), others=False, before=EVIL, after="p", changes=(change,))
+    for line in plan_lines([plan]):
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202e]", line)

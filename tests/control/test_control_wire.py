@@ -51,6 +51,26 @@ def test_requests_round_trip(number: int, ask: wire.Ask) -> None:
     assert wire.decode_request(body(wire.encode(request))) == request
 
 
+@pytest.mark.parametrize(
+    ("ask", "why"),
+    [
+        (wire.AskRollback(number=1 << 64), "more than 64 bits"),
+        (wire.AskWhy(job=-(1 << 70)), "more than 64 bits"),
+        (wire.AskSet(job=1, job_class="\udcff"), "is not UTF-8 text"),
+        (wire.AskShow(file="\udcff.gpol"), "is not UTF-8 text"),
+    ],
+)
+def test_what_no_frame_can_hold_is_not_asked(ask: wire.Ask, why: str) -> None:
+    with pytest.raises(ProtocolError, match=why):
+        wire.encode(wire.Request(version=wire.VERSION, id=1, ask=ask))
+
+
+def test_a_name_that_is_no_text_can_be_answered() -> None:
+    answer = wire.ErrorAnswer(code="unknown", text="no \udcff here, grün")
+    reply = wire.decode_reply(body(wire.encode(wire.Reply(version=wire.VERSION, id=1, answer=answer))))
+    assert reply.answer == wire.ErrorAnswer(code="unknown", text="no \ufffd here, grün")
+
+
 @given(numbers, answers, st.booleans())
 def test_replies_round_trip(number: int, answer: wire.Answer, more: bool) -> None:
     reply = wire.Reply(version=wire.VERSION, id=number, answer=answer, more=more)

@@ -167,11 +167,12 @@ async def test_an_answer_that_is_too_long_says_so(tmp_path: Path) -> None:
             await in_thread(lambda: ask_ps(config))
 
 
-async def test_an_error_of_the_daemon_ends_one_connection(tmp_path: Path) -> None:
+async def test_an_error_of_the_daemon_is_answered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with serving(tmp_path) as (config, daemon):
         daemon.fail = RuntimeError("a bug")
-        with pytest.raises(NoDaemon, match="ended before it answered"):
+        with pytest.raises(ProtocolError, match=r"an error in the daemon \(RuntimeError\); look at its log"):
             await in_thread(lambda: ask_ps(config))
+        assert "a bug" in caplog.text
         daemon.fail = None
         assert await in_thread(lambda: ask_ps(config)) == []
 

@@ -6,6 +6,7 @@ import pytest
 
 from gpud import config_file
 from gpud.config import VARIABLES, check_runtime_dir, load_config, make_runtime_dir, unknown_variables
+from gpud.config_file import read_config_files
 from gpud.daemon import sim_environment
 from gpud.model.errors import SetupError, UsageError
 from gpud.native import shipped_policies
@@ -220,6 +221,33 @@ def test_garbage_in_gpud_toml_names_file_and_key(etc: Path, text: str, says: str
         load_config({"GPUD_RUNTIME_DIR": "/x"})
     assert str(caught.value).startswith(f"{etc}/gpud.toml: ")
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a = " + "[" * 100_000, "it is nested too deeply"),
+        ("policies = " + "9" * 6000, "it is not TOML: Exceeds the limit"),
+        ("# " + "x" * (1 << 20), "it has more than 1 MiB"),
+        ("[plugins.vllm]\nsince = 2020-01-01", "plugins.vllm.since: a date or time is no setting"),
+        ("[plugins.vllm]\nmore = [{at = [10:00:00]}]", "plugins.vllm.more: a date or time is no setting"),
+    ],
+)
+def test_a_gpud_toml_beyond_reason(etc: Path, text: str, says: str) -> None:
+    (etc / "gpud.toml").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        read_config_files({})
+    assert says in str(caught.value)
+
+
+def test_a_gpud_toml_that_is_a_pipe_is_not_waited_for(etc: Path) -> None:
+    os.mkfifo(etc / "gpud.toml")
+    with pytest.raises(UsageError, match=r"gpud.toml: it is no regular file"):
+        read_config_files({})
+    (etc / "gpud.toml").unlink()
+    (etc / "gpud.toml").symlink_to("/dev/zero")
+    with pytest.raises(UsageError, match=r"gpud.toml: it is no regular file"):
+        read_config_files({})
 
 
 def test_a_gpud_toml_that_cannot_be_read(etc: Path) -> None:

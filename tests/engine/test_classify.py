@@ -1,13 +1,15 @@
 import pytest
+from attrs import evolve
 
 from gpud.engine.claims import is_member
 from gpud.engine.classify import facts_of
 from gpud.engine.labels import limits, read_label
+from gpud.engine.standing import class_text
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model.errors import Refused
-from gpud.model.ids import SessionId, Slot
-from tests.engine.conftest import World, board, new_state, only
+from gpud.model.ids import ClientId, SessionId, Slot
+from tests.engine.conftest import GIB, UUID, World, board, new_state, only
 
 PICKY = """
   class batch   { match label("tier") == "batch" }
@@ -30,14 +32,73 @@ def refusal(world: World, who: ev.Who | None = None, **asked: str) -> str:
     ("asked", "job_class"),
     [
         ({"label_tier": "batch"}, "batch"),
-        ({"exe": "/opt/vllm"}, "service"),
-        ({"exe": "/opt/vllm", "label_tier": "batch"}, "batch"),
         ({"class": "service"}, "service"),
     ],
 )
 def test_first_match_wins(asked: dict[str, str], job_class: str) -> None:
     world = World(running=board(("picky", PICKY)))
     assert world.class_of(world.ready(world.launch(**asked)[0])) == job_class
+
+
+def runs(world: World, launcher: ev.Who, exe: str) -> ClientId:
+    """A process of the job attaches that runs this program."""
+    who = evolve(world.who(((launcher.pid, launcher.started),)), exe=exe)
+    return world.attach(who=who)[0]
+
+
+def test_the_program_comes_from_the_kernel_once_a_process_attaches() -> None:
+    """Until then it is what `gpud run` says: it must be let in, and holds nobody yet."""
+    world = World(running=board(("picky", PICKY)))
+    launcher, _ = world.launch(exe="/opt/vllm")
+    (tenant,) = world.state.tenants.values()
+    assert class_text(world.state, tenant) == "service"
+    honest = runs(world, launcher, "/opt/vllm")
+    assert world.class_of(honest) == "service"
+    runs(world, launcher, "/bin/sh")  # the first one counts
+    assert world.class_of(honest) == "service"
+    assert tenant.facts.exe == "/opt/vllm"
+
+    launcher, _ = world.launch(exe="/opt/vllm")
+    client = runs(world, launcher, "/home/ann/mine")
+    assert world.class_of(client) == "unclassified"
+    tenant = world.state.tenants[world.state.clients[client].job]
+    assert (tenant.exe, tenant.facts.exe) == ("/home/ann/mine", "/home/ann/mine")
+    runs(world, launcher, "/opt/vllm")
+    assert world.class_of(client) == "unclassified"
+
+
+def test_a_program_that_the_kernel_names_otherwise_is_told_of() -> None:
+    picky = PICKY.replace("batch]", "batch, rest]") + " class rest { match any }"
+    world = World(running=board(("picky", picky)))
+    launcher, _ = world.launch(exe="/opt/vllm")
+    who = evolve(world.who(((launcher.pid, launcher.started),)), exe="/usr/bin/python3")
+    _, effects = world.attach(who=who)
+    assert only(effects, do.Record)[0].text == (
+        "job 1 runs /usr/bin/python3, not /opt/vllm as gpud run said: service → rest"
+    )
+    launcher, _ = world.launch(exe="/opt/vllm", label_tier="batch")  # another class would not be right: no word of it
+    _, effects = world.attach(who=evolve(world.who(((launcher.pid, launcher.started),)), exe="/bin/sh"))
+    assert len(only(effects, do.Record)) == 1
+
+
+def test_where_the_kernel_does_not_name_it_the_next_process_may_be_the_first() -> None:
+    world = World(running=board(("picky", PICKY)))
+    launcher, _ = world.launch(exe="/opt/vllm")
+    who = evolve(world.who(((launcher.pid, launcher.started),)), exe="")
+    client, _ = world.attach(who=who)
+    world.react(ev.Mapped(client=client))
+    world.react(ev.DevicesReported(client=client, devices=((UUID, GIB),)))
+    assert world.class_of(client) == "service"
+    assert world.state.clients[client].words[Slot(0)].rank == 0
+    runs(world, launcher, "/bin/sh")
+    assert world.class_of(client) == "unclassified"
+    assert world.state.clients[client].words[Slot(0)].rank == 2
+
+
+def test_a_pin_holds_whatever_the_program_is() -> None:
+    world = World(running=board(("picky", PICKY)))
+    launcher, _ = world.launch(exe="/opt/vllm", **{"class": "batch"})
+    assert world.class_of(runs(world, launcher, "/bin/sh")) == "batch"
 
 
 def test_the_user_comes_from_the_kernel() -> None:

@@ -1,4 +1,5 @@
 import errno
+import json
 import logging
 import os
 import stat
@@ -118,6 +119,55 @@ def test_nonsense_is_left_out(tmp_path: Path, content: bytes, caplog: pytest.Log
     (tmp_path / "sets" / "00000000-bad.json").write_bytes(content)
     assert [e.digest for e in opened(tmp_path).entries] == ["aa"]
     assert "00000000-bad.json" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"number": -1}, "-0000001-aa.json"),
+        ({"number": 10**30}, f"{10**30}-aa.json"),
+        ({"number": 7}, "00000001-aa.json"),
+        ({"began_ns": 10**40}, "00000001-aa.json"),
+        ({"began_ns": -1}, "00000001-aa.json"),
+        ({"digest": "../../x"}, "00000001-aa.json"),
+    ],
+)
+def test_what_no_daemon_wrote_is_left_out(
+    tmp_path: Path, change: dict[str, object], name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    opened(tmp_path).add(entry("aa"))
+    (file,) = (tmp_path / "sets").iterdir()
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    file.rename(file.with_name(name))
+    kept = opened(tmp_path)
+    assert kept.entries == ()
+    assert name in caplog.text
+    assert kept.add(entry("bb")).number == 1
+
+
+def test_two_sets_of_one_number(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A copy, and what was restored from a backup."""
+    kept = opened(tmp_path, most_sets=2)
+    kept.add(entry("aa"))
+    (file,) = (tmp_path / "sets").iterdir()
+    file.with_name("copy.json").write_bytes(file.read_bytes())
+    file.with_name("00000001-bb.json").write_text(file.read_text().replace('"aa"', '"bb"'))
+    kept = opened(tmp_path, most_sets=2)
+    assert [e.digest for e in kept.entries] == ["aa"]
+    assert "another set has its number" in caplog.text
+    assert "it has another name" in caplog.text
+    for digest in ("cc", "dd", "ee"):
+        kept.add(entry(digest))
+    assert [e.digest for e in kept.entries] == ["ee", "dd"]
+
+
+def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    opened(tmp_path).add(entry("aa"))
+    os.mkfifo(tmp_path / "sets" / "00000002-bb.json")
+    (tmp_path / "sets" / "00000003-cc.json").symlink_to("/dev/zero")
+    (tmp_path / "sets" / "00000004-dd.json").mkdir()
+    assert [e.digest for e in opened(tmp_path).entries] == ["aa"]
+    assert "it is no regular file" in caplog.text
 
 
 def test_another_format_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,10 +31,33 @@ def test_a_client_that_is_younger_than_the_window() -> None:
 
 
 def test_a_client_of_an_earlier_daemon_counts_from_now() -> None:
+    """What it did in the last 100 ms is not known before they have passed: not nothing, as a policy would believe."""
     meter = fed(Meter(), 100 * SECOND, 1_000_000)
-    assert meter.launch_rate(100 * SECOND) == 0.0
+    assert meter.launch_rate(100 * SECOND) is None
     fed(meter, 100 * SECOND + 50 * MILLISECOND, 1_000_010)
-    assert meter.launch_rate(100 * SECOND + 50 * MILLISECOND) == 100.0
+    assert meter.launch_rate(100 * SECOND + 50 * MILLISECOND) is None
+    fed(meter, 100 * SECOND + 100 * MILLISECOND, 1_000_015)
+    assert meter.launch_rate(100 * SECOND + 100 * MILLISECOND) == 150.0
+
+
+def test_one_that_has_launched_nothing_yet_is_known_to_be_idle() -> None:
+    assert fed(Meter(), 100 * SECOND, 0).launch_rate(100 * SECOND) == 0.0
+
+
+def test_what_was_seen_long_ago_says_nothing_of_now() -> None:
+    """The policy that read it was taken away, and another one comes an hour later."""
+    meter = Meter()
+    for ms in range(0, 200, 5):
+        fed(meter, ms * MILLISECOND, 0)
+    hour = 3600 * SECOND
+    waited = holds(b20=1000)
+    fed(meter, hour, 360_000_000, waited)
+    assert meter.launch_rate(hour) is None
+    assert wait_p99([meter], hour) == 0
+    for ms in range(5, 200, 5):
+        fed(meter, hour + ms * MILLISECOND, 360_000_000, waited)
+    assert meter.launch_rate(hour + 195 * MILLISECOND) == 0.0
+    assert wait_p99([meter], hour + 195 * MILLISECOND) == 0
 
 
 def test_a_rate_ends_with_the_window() -> None:
@@ -45,7 +68,9 @@ def test_a_rate_ends_with_the_window() -> None:
 
 def test_a_count_that_goes_back_is_no_rate() -> None:
     """A launch that was not made after all is taken back."""
-    assert fed(fed(Meter(), 5 * SECOND, 10), 5 * SECOND + MILLISECOND, 9).launch_rate(5 * SECOND + MILLISECOND) == 0.0
+    meter = fed(fed(Meter(), 0, 0), 5 * MILLISECOND, 10)
+    fed(meter, 105 * MILLISECOND, 10)
+    assert fed(meter, 110 * MILLISECOND, 9).launch_rate(110 * MILLISECOND) == 0.0
 
 
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 100)), min_size=1, max_size=60))

@@ -10,9 +10,10 @@ from gpud.model.errors import Refused
 from gpud.model.ids import ClientId, JobId, Slot
 from gpud.model.units import SECOND
 from gpud.model.views import JobView
-from tests.engine.conftest import PREEMPT_MIX, World, board, new_state, only
+from tests.engine.conftest import GIB, PREEMPT_MIX, UUID, World, board, new_state, only
 
 S0 = Slot(0)
+OTHER = bytes(reversed(range(16)))
 OPEN = 'class big { match label("size") == "big" }  class small { match any }  arbitrate open {}'
 
 
@@ -138,3 +139,38 @@ def test_a_state_file_of_the_version_before(world: World) -> None:
     again.later(0)
     assert again.class_of(ClientId(1)) == "high"
     assert again.state.tenants[JobId(1)].labels == {"a": "b"}
+
+
+def two_sites() -> World:
+    """The first device has `preempt-mix`, all others `open`."""
+    site = 'apply "preempt-mix" to gpu 0\napply "open" to gpu *'
+    world = World(running=board(("preempt-mix", PREEMPT_MIX), ("open", OPEN), site=site))
+    world.react(ev.DevicesFound(devices=((UUID, "A100", GIB), (OTHER, "A100", GIB))))
+    return world
+
+
+def test_a_pin_to_a_class_of_another_device_is_refused() -> None:
+    """It would be without effect where the job is."""
+    world = two_sites()
+    first = world.ready(world.launch()[0], [UUID])
+    job = world.state.clients[first].job
+    with pytest.raises(Refused, match=r"unknown class 'big'; the policy preempt-mix has high, low$"):
+        pins.judge(world.state, job, "big", True)
+    both = world.ready(world.launch()[0], [UUID, OTHER])
+    pin(world, both, "big")
+    assert (world.class_of(both), view(world, both).pinned) == ("low/big", True)
+
+
+def test_a_pin_that_means_nothing_where_the_job_comes_to_is_told_of() -> None:
+    """`gpud run --class big` does not know yet which device the program takes."""
+    world = two_sites()
+    client, _ = world.attach(world.launch(**{"class": "big"})[0])
+    assert view(world, client).pinned
+    world.react(ev.Mapped(client=client))
+    effects = world.react(ev.DevicesReported(client=client, devices=((UUID, GIB),)))
+    text = "job 1 is pinned to big, which no policy of its devices has: its labels decide"
+    assert [(record.level, record.text) for record in only(effects, do.Record)] == [("warning", text)]
+    assert (world.class_of(client), view(world, client).pinned) == ("low", False)
+    effects = world.react(ev.DevicesReported(client=client, devices=((OTHER, GIB),)))
+    assert not only(effects, do.Record)
+    assert (world.class_of(client), view(world, client).pinned) == ("big", True)

@@ -15,7 +15,7 @@ S0 = Slot(0)
 
 def view(world: World, client: ClientId, **counters: int | bool) -> JobView:
     tenant = world.state.tenants[world.state.clients[client].job]
-    return job_view(world.state, tenant, {(client, S0): evolve(Counters(), **counters)}, world.now)
+    return job_view(world.state, tenant, {(client, S0): Counters(**counters)}, world.now)
 
 
 def test_why_names_the_job_that_holds(world: World) -> None:

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +80,21 @@ def test_jobs_waiting_for_a_first_process_are_taken_over(world: World) -> None:
     restart(world)
     client = world.ready(launcher)
     assert world.class_of(client) == "high"
+
+
+def test_the_program_that_the_kernel_named_is_kept_and_one_it_has_yet_to_name_is_not_believed() -> None:
+    running = board(
+        ("by-exe", 'class vllm { match exe ~ "*/vllm" } class rest { match any } arbitrate open {} rest.pause = true')
+    )
+    world = World(running=running)
+    known, _ = world.launch(exe="/opt/vllm")
+    first, _ = world.attach(who=evolve(world.who(((known.pid, 1),)), exe="/opt/vllm"))
+    yet, _ = world.launch(exe="/opt/vllm")
+    restart(world)
+    assert world.class_of(first) == "vllm"
+    world.attach(who=evolve(world.who(((known.pid, 1),)), exe="/bin/sh"))
+    assert world.class_of(first) == "vllm"
+    assert world.class_of(world.attach(who=evolve(world.who(((yet.pid, 1),)), exe="/bin/sh"))[0]) == "rest"
 
 
 def test_policies_go_on_with_the_first_who_comes_back() -> None:

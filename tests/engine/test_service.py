@@ -1,3 +1,5 @@
+import gc
+import weakref
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 
@@ -15,7 +17,8 @@ from gpud.model.errors import ProtocolError, Refused
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
 from gpud.model.units import SECOND
-from tests.engine.conftest import GIB, UUID, board, new_state
+from gpud.testing.boards import board_from_texts
+from tests.engine.conftest import GIB, PREEMPT_MIX, UUID, board, new_state
 
 
 class Usage:
@@ -329,3 +332,51 @@ async def test_a_pin_is_answered() -> None:
             engine.pin(1, "gold", by_operator=True)
         with pytest.raises(Refused, match="there is no job 7"):
             engine.pin(7, "high", by_operator=True)
+
+
+async def test_who_calls_from_another_task_wakes_the_engine(autojump_clock: trio.testing.MockClock) -> None:
+    """A reload, a pin: what they bring is due before the lease, which was all that there was to wait for."""
+    async with running(Outside()) as (engine, send):
+        await joined(send)
+        await trio.sleep(0.001)
+        engine.handle(ev.BoardChanged(board=board(("reads", READS))))
+        before = engine.ticks
+        await trio.sleep(0.5)
+        assert abs(engine.ticks - before - SECOND // 2 // IDLE_NS) <= 2
+        engine.handle(ev.BoardChanged(board=board(("quiet", PREEMPT_MIX))))
+        await trio.sleep(0.1)
+        before = engine.ticks
+        await trio.sleep(3)
+        assert engine.ticks - before <= 4  # the lease alone again
+
+
+async def test_a_pin_is_looked_at_at_once(autojump_clock: trio.testing.MockClock) -> None:
+    each = """
+      class nb  { match label("kind") == "nb" }
+      class low { match any }
+      arbitrate open {}
+      each nb as n { n.max_inflight = 2 }
+    """
+    async with running(Outside(), board(("each", each))) as (engine, send):
+        await joined(send)
+        await trio.sleep(0.01)
+        engine.pin(engine.state.clients[ClientId(1)].job, "nb", by_operator=True)
+        await trio.sleep(0.003)
+        assert engine.state.clients[ClientId(1)].words[Slot(0)].max_inflight == 2
+
+
+async def test_sets_that_ran_before_leave_nothing_behind(autojump_clock: trio.testing.MockClock) -> None:
+    """The collector looks at what lives long once, when it comes, and yet lets it go."""
+    async with running(Outside()) as (engine, send):
+        await joined(send)
+        old: list[weakref.ref[object]] = []
+        for number in range(3):
+            fresh = board_from_texts(
+                {"p.gpol": f'gpol 1 policy "p{number}" {{ class a {{ match any }} }}'}, f"p{number}"
+            )
+            engine.handle(ev.BoardChanged(board=fresh))
+            old.append(weakref.ref(fresh))
+            del fresh
+            await trio.sleep(2)  # somebody is there, whose lease wakes the engine
+        assert [ref() is None for ref in old] == [True, True, False]
+        assert gc.get_freeze_count() > 10_000

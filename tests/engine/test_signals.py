@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpud.engine import saved
 from gpud.engine.enforced import ENFORCED
 from gpud.engine.signals import MEMORY_STALE_NS, Members, of_tenants, snapshot
 from gpud.model import events as ev
@@ -16,7 +17,7 @@ from gpud.model.units import MILLISECOND, SECOND
 from gpud.policies.plugins.declare import Bytes, Gpu, Number, Plugin, Signal
 from gpud.policies.schema import SIGNALS
 from gpud.testing.boards import board_from_texts
-from tests.engine.conftest import GIB, UUID, World, board
+from tests.engine.conftest import GIB, UUID, World, asks, board, new_state
 
 S0 = Slot(0)
 ALL = sorted(name for scope, name in ENFORCED.signals if scope == "class")
@@ -161,6 +162,50 @@ def test_the_same_readings_make_the_same_values() -> None:
     assert seen(worlds[0]) == seen(worlds[1])
 
 
+def test_who_has_not_come_back_from_an_earlier_daemon_makes_its_class_unknown() -> None:
+    """It may be doing anything meanwhile. What others of its class do is known all the same."""
+    world = new_world()
+    low, first, second = world.low(), world.high(), world.high()
+    content = saved.dump(world.state, "boot")
+    found = saved.load(content, "boot")
+    assert found is not None
+    world.state = new_state(world.state.board)
+    saved.restore(world.state, found, lambda pid, started: True, world.now + 10 * SECOND)
+    world.react(ev.Tick(presence={}))
+    world.ticks(0)
+    values = seen(world)
+    assert {name: values[f"high.{name}"] for name in ALL} == dict.fromkeys(ALL) | {"tenants": 2}
+    for client in (low, first):
+        who, generation = world.state.clients[client].who, world.state.clients[client].generation
+        world.react(asks(world.session(), who, client, generation))
+        world.react(ev.Mapped(client=client))
+    world.ticks(5 * MILLISECOND, {first: Counters(active=True, idle_since_ns=world.now, used_bytes=4 * GIB)})
+    values = seen(world)
+    assert {name: values[f"high.{name}"] for name in ALL} == dict.fromkeys(ALL) | {
+        "active": True, "idle_for": 0, "tenants": 2,
+    }  # fmt: skip
+    who, generation = world.state.clients[second].who, world.state.clients[second].generation
+    world.react(asks(world.session(), who, second, generation))
+    world.react(ev.Mapped(client=second))
+    world.ticks(5 * MILLISECOND, {first: Counters(used_bytes=4 * GIB, idle_since_ns=world.now)})
+    values = seen(world)
+    assert values["high.memory_used"] == 4 * GIB
+    assert not any(values[f"high.{name}"] is None for name in ALL)
+
+
+def test_of_a_tenant_likewise() -> None:
+    world = World(running=board(("each", EACH.replace("n.queued > 1", "n.idle_for > 1s and n.queued > 1"))))
+    world.ready(world.launch(label_kind="nb")[0])
+    found = saved.load(saved.dump(world.state, "boot"), "boot")
+    assert found is not None
+    world.state = new_state(world.state.board)
+    saved.restore(world.state, found, lambda pid, started: True, world.now + 10 * SECOND)
+    world.react(ev.Tick(presence={}))
+    applied = world.state.runs[S0].stack[0]
+    values = of_tenants(world.state, S0, applied, Members(world.state, S0, applied), world.now)
+    assert values == {1: ("nb", None, None)}
+
+
 def test_memory_of_the_device_as_the_driver_told_last() -> None:
     world = new_world()
     world.low()
@@ -282,7 +327,7 @@ def test_every_signal_of_a_tenant_that_is_enforced_is_measured(name: str) -> Non
     body = f"class all {{ match any }} arbitrate open {{}} each all as n {{ {rule} }}"
     world = World(running=board(("each", body)))
     client = world.low()
-    world.ticks(0)
+    world.ticks(2 * SECOND)  # it has launched nothing, and has been idle since it attached
     assert world.state.clients[client].words[S0].max_inflight == 0
     counters = Counters(
         active=name == "active", holding=1, hold_since_ns=world.now - SECOND, used_bytes=2 * GIB,

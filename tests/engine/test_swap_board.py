@@ -234,7 +234,7 @@ def test_a_device_that_gets_its_number_gets_its_policies() -> None:
 @pytest.mark.parametrize("seconds", [0, 5])
 def test_strikes_do_not_outlive_the_set(world: World, seconds: int) -> None:
     world.low()
-    world.state.strikes = [world.now - SECOND, world.now]
+    world.state.strikes = {"digest": [world.now - SECOND, world.now]}
     world.now += seconds * SECOND
     swap(world, ("preempt-mix", PREEMPT_MIX))
-    assert world.state.strikes == []
+    assert world.state.strikes == {}

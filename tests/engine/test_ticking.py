@@ -124,6 +124,34 @@ def test_a_newcomer_and_one_who_leaves_are_seen_at_once() -> None:
     assert world.state.clients[low].words[S0].max_inflight == 0
 
 
+EACH = """
+  class nb  { match label("kind") == "nb" }
+  class low { match any }
+  arbitrate open {}
+  each nb as n { n.max_inflight = 2 }
+  each low as n { n.max_inflight = 3 }
+"""
+
+
+def test_rules_about_one_tenant_hold_for_whoever_comes_or_is_pinned_though_they_read_nothing() -> None:
+    world = World(running=board(("each", EACH)))
+    first, second = world.low(), world.low()
+
+    def inflight() -> list[int]:
+        if world.state.tick_due_ns is not None:
+            world.now = max(world.now, world.state.tick_due_ns)
+            world.ticks(0)
+        return [world.state.clients[client].words[S0].max_inflight for client in (first, second)]
+
+    assert inflight() == [3, 3]
+    assert world.state.tick_due_ns is None  # and nobody looks again
+    world.react(ev.PinAsked(job=world.state.clients[second].job, job_class="nb", by_operator=True))
+    assert inflight() == [3, 2]
+    third = world.ready(world.launch(label_kind="nb")[0])
+    assert inflight() == [3, 2]
+    assert world.state.clients[third].words[S0].max_inflight == 2
+
+
 def test_hours_wake_when_they_turn_and_now_and_then_in_between() -> None:
     world = World(running=board(("hours", HOURS)))
     world.state.wall_offset_ns = 7 * 3600 * SECOND - world.now  # seven in the morning

@@ -126,6 +126,48 @@ def test_a_directory_that_is_not_there_yet(tmp_path: Path) -> None:
     assert rings(directory, lambda: directory.mkdir(parents=True))
 
 
+def swap(link: Path, target: str) -> None:
+    """As deployments do: another link is renamed over it."""
+    fresh = link.with_name("fresh-link")
+    fresh.symlink_to(target)
+    os.rename(fresh, link)
+
+
+@pytest.mark.parametrize("inside", ["current/policies", "policies"])
+def test_a_link_on_the_way_is_swapped(tmp_path: Path, inside: str) -> None:
+    """`current` stands for one release after the other, above the directory, or behind a link to it."""
+    for release in ("r1", "r2"):
+        (tmp_path / release / "policies").mkdir(parents=True)
+    (tmp_path / "current").symlink_to("r1")
+    (tmp_path / "policies").symlink_to("current/policies")
+    assert rings(tmp_path / inside, lambda: swap(tmp_path / "current", "r2"))
+    assert not rings(tmp_path / inside, lambda: (tmp_path / "other").mkdir())
+
+
+def test_a_link_on_the_way_to_a_file_is_swapped(policies: Path, tmp_path: Path) -> None:
+    for release in ("r1", "r2"):
+        (tmp_path / release).mkdir()
+        (tmp_path / release / "b.gpol").write_text(release)
+    (tmp_path / "current").symlink_to(tmp_path / "r1")
+    (policies / "b.gpol").symlink_to("../current/b.gpol")
+    assert rings(policies, lambda: swap(tmp_path / "current", "r2"))
+
+
+def test_a_file_that_is_linked_from_the_place_of_the_directory(policies: Path, tmp_path: Path) -> None:
+    """One place is watched for two names."""
+    (tmp_path / "shared.gpol").write_text("one")
+    (policies / "b.gpol").symlink_to("../shared.gpol")
+    (tmp_path / "fresh").write_text("two")
+    assert rings(policies, lambda: os.rename(tmp_path / "fresh", tmp_path / "shared.gpol"))
+    assert rings(policies, lambda: policies.rename(tmp_path / "elsewhere"))
+
+
+def test_links_in_a_circle(policies: Path, tmp_path: Path) -> None:
+    (policies / "b.gpol").symlink_to("c.gpol")
+    (policies / "c.gpol").symlink_to("b.gpol")
+    assert rings(policies, lambda: swap(policies / "b.gpol", "a.gpol"))
+
+
 def test_signature_sees_what_policies_are(policies: Path) -> None:
     before = signature(policies)
     (policies / ".a.gpol.swp").write_text("x")

@@ -59,6 +59,58 @@ def test_three_strikes_in_ten_seconds() -> None:
     assert "the third over 1ms within 10s" in out.text
 
 
+def timed(world: World, spent: list[int]) -> None:
+    """The next ticks of programs take this long, one after the other, then nothing."""
+    left, readings = list(spent), [0]
+
+    def cpu_ns() -> int:
+        readings.append(readings[-1] + (left.pop(0) if len(readings) % 2 == 0 and left else 0))
+        return readings[-1]
+
+    world.state.cpu_ns = cpu_ns
+
+
+def test_what_comes_between_is_no_fault_of_the_policy() -> None:
+    """A garbage collection of 30 ms in the middle of a tick: asked once more, the tick takes 20 µs."""
+    world = slow_world([0])
+    for _ in range(2 * STRIKES):
+        timed(world, [30 * MILLISECOND, 20_000])
+        assert not world.ticks(5 * MILLISECOND)
+    timed(world, [30 * MILLISECOND, 2 * MILLISECOND])
+    (record,) = world.ticks(5 * MILLISECOND)
+    assert isinstance(record, do.Record)
+    assert "took 2ms" in record.text
+
+
+def test_a_tick_that_is_asked_again_counts_once() -> None:
+    """Operators move on by one tick, not by two."""
+    rises = "class all { match any } arbitrate open {} all.max_inflight = 1 + ewma(all.queued, half_life = 5ms)"
+    worlds = [World(running=board(("smooth", rises))) for _ in range(2)]
+    for world in worlds:
+        world.low()
+    for _ in range(5):
+        timed(worlds[1], [2 * MILLISECOND, 0])
+        for world in worlds:
+            world.ticks(5 * MILLISECOND, {next(iter(world.state.clients)): Counters(holding=20)})
+    assert worlds[0].state.runs[S0].ran[0].state == worlds[1].state.runs[S0].ran[0].state
+    limits = [words.max_inflight for client in worlds[1].state.clients.values() for words in client.words.values()]
+    assert 15 < limits[0] < 21
+
+
+def test_each_policy_has_its_own_strikes() -> None:
+    """Two that are slow now and then must not put each other out of action."""
+    world = World(running=board(("first", BODY), ("second", LIMIT)))
+    world.low()
+    for turn in range(STRIKES + 1):
+        slow = 2 * MILLISECOND
+        timed(world, [slow, slow, 0] if turn % 2 else [0, slow, slow])
+        effects = world.ticks(5 * MILLISECOND)
+        assert len(effects) == 1
+        assert not only(effects, do.StruckOut)
+    timed(world, [2 * MILLISECOND, 2 * MILLISECOND, 0])
+    assert [out.policy for out in only(world.ticks(5 * MILLISECOND), do.StruckOut)] == ["first"]
+
+
 def test_strikes_far_apart_do_not_count_together() -> None:
     world = slow_world([2 * MILLISECOND])
     for _ in range(10):

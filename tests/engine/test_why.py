@@ -1,17 +1,17 @@
 """From knob to rule to line to inputs."""
 
-from attrs import evolve
-
 from gpud.control import wire
 from gpud.engine.publish import GATE_PAUSED, GATE_WINDOW
 from gpud.engine.report import classes, job_view, policies
+from gpud.engine.signals import MEMORY_STALE_NS
 from gpud.engine.why import why
 from gpud.model import effects as do
+from gpud.model import events as ev
 from gpud.model.counters import Counters
 from gpud.model.ids import ClientId, Slot, uuid_text
 from gpud.model.units import MILLISECOND, SECOND
 from gpud.model.views import ExplainView, JobView, WhyView
-from tests.engine.conftest import PREEMPT_MIX, UUID, World, board, only
+from tests.engine.conftest import GIB, PREEMPT_MIX, UUID, World, board, only
 
 S0 = Slot(0)
 TIDE = """
@@ -39,7 +39,7 @@ def tide() -> World:
 
 def asked(world: World, client: ClientId, **counters: int) -> WhyView:
     tenant = world.state.tenants[world.state.clients[client].job]
-    return why(world.state, tenant, {(client, S0): evolve(Counters(), **counters)}, world.now)
+    return why(world.state, tenant, {(client, S0): Counters(**counters)}, world.now)
 
 
 def knob(view: WhyView, name: str) -> list[ExplainView]:
@@ -121,6 +121,7 @@ def test_a_rule_about_one_tenant_is_explained_for_that_tenant() -> None:
     (own,) = knob(asked(world, second), "max_inflight")
     assert (own.because.value, own.because.line, own.because.because) == ("7", 5, "it queues")
     assert "when n.queued > 1" in own.because.rule
+    assert change.because.inputs == own.because.inputs == (("nb.queued", "2"),)
     (change,) = only(world.ticks(5 * MILLISECOND), do.KnobChanged)
     assert (change.job, change.before, change.because.value) == (2, "7", "unlimited")
     (other,) = knob(asked(world, first), "max_inflight")
@@ -187,6 +188,34 @@ def test_what_applies_where() -> None:
     assert here.policies[1].arguments == (("most", "3"),)
     assert others.device is None
     assert [(one.name, one.arguments) for one in others.policies] == [("preempt-mix", (("quiet", "7ms"),))]
+
+
+def test_a_signal_that_is_lost_is_named_once_and_shown_until_it_is_back() -> None:
+    body = "class all { match any } arbitrate open {} guard gpu.memory_free < 1GiB until gpu.memory_free > 2GiB "
+    world = World(running=board(("full", body + "{ all.pause = true }")))
+    client = world.low()
+
+    def told() -> list[tuple[str, str]]:
+        return [(record.level, record.text) for record in only(world.ticks(SECOND), do.Record)]
+
+    def shown() -> list[tuple[str, ...]]:
+        return [one.unknown for view in policies(world.state) for one in view.policies]
+
+    assert told() == []  # nobody has asked the driver yet
+    assert shown() == [("gpu.memory_free",), ()]
+    world.react(ev.MemorySeen(devices={UUID: (GIB, GIB)}))
+    assert told() == [("info", "gpu.memory_free, which the policy full reads on device 0, is known again")]
+    assert shown() == [(), ()]
+    world.now += MEMORY_STALE_NS
+    text = "is not known any more: in a second its rules let go, guards hold on"
+    assert told() == [("warning", f"gpu.memory_free, which the policy full reads on device 0, {text}")]
+    assert [told() for _ in range(3)] == [[], [], []]
+    assert shown() == [("gpu.memory_free",), ()]
+    (pause,) = knob(asked(world, client), "pause")
+    assert (pause.because.value, pause.because.inputs) == ("true", (("gpu.memory_free", "missing"),))
+    world.react(ev.DevicesFound(devices=((UUID, "A100", GIB),)))
+    world.gone(client)
+    assert shown() == [(), ()]  # nobody is there: nobody looks
 
 
 def test_classes_by_every_policy_and_the_arbiters_first_on_screens() -> None:

@@ -7,6 +7,7 @@ from gpud.hooks._pages import ffi, lib
 
 from gpud.engine import publish, reducer
 from gpud.hooks import layout, wire
+from gpud.model.counters import Counters
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,7 @@ from gpud.hooks import layout, wire
         ("gpud_presence_device", layout.PRESENCE_DEVICE.size),
         ("gpud_slot", layout.SLOT.size),
         ("gpud_activity_device", layout.ACTIVITY_DEVICE_SIZE),
+        ("gpud_sum", layout.SUM.size),
     ],
 )
 def test_sizes(name: str, size: int) -> None:
@@ -75,6 +77,7 @@ def test_offsets_of_devices(slot: int) -> None:
             layout.SLOT,
             "entered left blocks held held_ns thread holding hold_reason hold_peer hold_since_ns",
         ),
+        ("gpud_sum", layout.SUM, " ".join(Counters._fields)),
     ],
 )
 def test_fields(name: str, format: struct.Struct, fields: str) -> None:

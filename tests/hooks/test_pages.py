@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from gpud.hooks._pages import ffi, lib
 
-from gpud.hooks import layout, memfd
+from gpud.hooks import layout, memfd, pages
 from gpud.hooks.pages import PageStore
 from gpud.model.errors import ProtocolError, SetupError
 from gpud.model.ids import ClientId, Generation, Slot, UnitId
@@ -228,6 +228,58 @@ def test_sums(store: PageStore) -> None:
     assert sums[clients[0], Slot(2)].entered == 0
     for side in sides:
         side.close()
+
+
+def test_sums_follow_who_is_there_and_on_which_devices(store: PageStore) -> None:
+    sides = {}
+
+    def come(number: int) -> None:
+        store.create(ClientId(number), Generation(number))
+        sides[number] = ClientSide(store, ClientId(number))
+        store.seal(ClientId(number))
+        for slot in (0, 7):
+            fields = (number * 10 + slot, 0, 0, 0, 0, 1, 0, 0, 0, 0)
+            layout.SLOT.pack_into(sides[number].activity, layout.slot_offset(slot, 3), *fields)
+
+    def entered() -> dict[tuple[int, int], int]:
+        return {(client, slot): row.entered for (client, slot), row in store.counters().items()}
+
+    assert entered() == {}
+    come(1)
+    assert entered() == {}
+    store.publish(ClientId(1), Slot(7), DeviceWords())
+    assert entered() == {(1, 7): 17}
+    come(2)
+    store.publish(ClientId(2), Slot(0), DeviceWords())
+    assert entered() == {(1, 7): 17, (2, 0): 20}
+    store.publish(ClientId(1), Slot(0), DeviceWords())
+    layout.SLOT.pack_into(sides[2].activity, layout.slot_offset(0, 9), 5, 0, 0, 0, 0, 1, 0, 0, 0, 0)
+    assert entered() == {(1, 0): 10, (1, 7): 17, (2, 0): 25}
+    store.drop(ClientId(1))
+    assert entered() == {(2, 0): 25}
+    store.drop(ClientId(2))
+    assert entered() == {}
+    for side in sides.values():
+        side.close()
+
+
+def test_who_writes_only_one_page_that_can_be_mapped_is_not_looked_at(
+    store: PageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.create(ONE, GENERATION)
+    store.publish(ONE, Slot(0), DeviceWords())
+    before, original = mappings(), pages._map
+
+    def fails(fd: int, kind: int, *, writable: bool) -> object:
+        if kind == layout.ACTIVITY:
+            raise OSError("no memory")
+        return original(fd, kind, writable=writable)
+
+    monkeypatch.setattr(pages, "_map", fails)
+    with pytest.raises(OSError, match="no memory"):
+        store.seal(ONE)
+    assert store.counters() == {}
+    assert mappings() == before
 
 
 def test_histograms(store: PageStore) -> None:

@@ -64,6 +64,7 @@ def found(case: Golden) -> list[Diagnostic]:
         enforced="enforced" in case.directives,
         claims=case.directives.get("claims"),
         tests="test" in case.directives,
+        whole="whole" in case.directives,
     )
 
 
@@ -75,6 +76,7 @@ def found_in(
     enforced: bool = False,
     claims: Sequence[str] | None = None,
     tests: bool = False,
+    whole: bool = False,
 ) -> list[Diagnostic]:
     """What is wrong with a set of files, by name, on a machine with these devices and plugins beside vllm."""
     library = from_texts(files)
@@ -85,6 +87,7 @@ def found_in(
         [DeviceFacts(index=index, uuid=uuid) for index, uuid in enumerate(devices)] if devices is not None else None,
         claims=frozenset(claims) if claims is not None else None,
         enforced=THIS_VERSION if enforced else None,
+        whole=whole,
     )
     if not tests:
         return problems

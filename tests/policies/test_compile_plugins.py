@@ -32,6 +32,26 @@ def test_it_gets_its_arguments_by_name_and_keeps_its_state() -> None:
     assert run.next_change() == TICK + 1  # what it does with time is not known
 
 
+def test_each_call_has_a_state_of_its_own_and_each_function_its_own_step() -> None:
+    def function(name: str, step) -> Function:
+        return Function(name, (Argument("x", Ratio),), Ratio, lambda: 0.0, step)
+
+    def add(state, args, now):
+        return state + args["x"], state + args["x"]
+
+    def half(state, args, now):
+        return state, args["x"] / 2
+
+    plugins = {
+        "a": Plugin(name="a", functions=(function("b_c", add),)),
+        "a_b": Plugin(name="a_b", functions=(function("c", half),)),
+    }
+    text = "let one = a.b_c(high.busy) let two = a.b_c(low.busy) let three = a_b.c(high.busy)"
+    run = Run(body(f"{text} when one + two + three > 50% {{ low.pause = true }}", plugins, "use a use a_b"))
+    run.tick(0, high__busy=0.25, low__busy=0.5).tick(TICK)
+    assert (run["one"], run["two"], run["three"]) == (0.5, 1.0, 0.125)
+
+
 def test_an_unknown_argument_is_not_handed_over() -> None:
     run = Run(with_function(lambda state, args, now: (state + 1, args["x"] / 2)))
     run.tick(0, high__busy=None)

@@ -257,6 +257,18 @@ def test_a_controller_stands_still_under_a_tighter_guard_and_while_paused(rule: 
     assert run["low.max_launch_rate"] > before
 
 
+def test_a_controller_inside_a_guard_stands_still_while_the_class_is_paused() -> None:
+    run = Run(
+        body(f"guard high.busy > 0% {{ low.max_launch_rate = {AIMD} }} when gpu.busy > 50% {{ low.pause = true }}")
+    )
+    run.set({"high.active": False, "high.busy": 1.0, "gpu.busy": 0.0})
+    run.run(1 * S + 20 * MS)
+    before = run["low.max_launch_rate"]
+    run.set({"gpu.busy": 1.0})
+    run.run(1 * S + 220 * MS)
+    assert run["low.max_launch_rate"] == before > 200
+
+
 def test_a_controller_runs_under_a_guard_that_is_wider() -> None:
     run = Run(body(f"low.max_launch_rate = {AIMD} guard gpu.busy > 50% {{ low.max_launch_rate = 4_000/s }}"))
     run.set({"high.active": False, "gpu.busy": 1.0})

@@ -97,6 +97,20 @@ def test_an_arbiter_is_refused_as_a_whole(mode: str) -> None:
     assert one.helps == ("write `arbitrate open` or `arbitrate preempt`",)
 
 
+def test_what_is_not_known_of_a_tenant_is_refused_by_name() -> None:
+    """A class that matches on it would never have a member."""
+    classes = """
+      class a { match pod == "x" or user == "x" or exe ~ "x" or cgroup ~ "x" or group == "x" or label("n") == "x" }
+      class b { match user == "y" and not (namespace == "prod" or namespace ~ "dev-*") }
+      class c { match any }
+    """
+    (one,) = unenforced(ir_of(policy_text("", mode="open {}", classes=classes)))
+    assert one.message == "`namespace` is not known by this version of gpud"
+    assert quoted(one.primary) == "namespace"
+    assert [quoted(also) for also in one.labels] == ["namespace"]
+    assert one.helps == ("match on `label(…)`, `cgroup`, `exe`, `group`, `pod` or `user`",)
+
+
 VALUES = {
     "pause": "true", "yield": "true", "share": "equal", "admit": "false", "residency": "host", "max_inflight": "4",
     "max_inflight_time": "5ms", "max_hold": "5s", "max_compute": "5%", "max_copy_rate": "5MiB/s",

@@ -3,6 +3,7 @@
 import pytest
 
 from gpud.policies.explain import explain_knob, explain_policy, explain_tenant_knob
+from gpud.policies.plugins.declare import Actuator, Number, Plugin
 from tests.policies.programs import MONDAY, MS, TICK, Run, S, body, program, spec
 
 TIDAL_MIX = """\
@@ -58,6 +59,35 @@ def test_settings_of_every_block_are_shown() -> None:
     assert "    line 27  when j.idle_for > 30min, for each job\n" in turns
     assert "    base     line 12  30s\n" in turns
     assert explain_policy(body("")).endswith("  2. low        any\n")
+
+
+def test_what_a_class_says_of_itself_is_shown() -> None:
+    text = (
+        'class high { match label("tier") == "online" } class near { match user == "ann"  per = user  rise_after = 1h }'
+        " class low { match any  rise_after = 90min }"
+        " arbitrate preempt { order = [high, near, low]  resume_after = 1ms }"
+    )
+    shown = explain_policy(program(f'gpol 1 policy "p" {{ {text} }}'))
+    assert '  2. near       user == "ann"   (a unit per user, one rank up after 1h)\n' in shown
+    assert "  3. low        any   (one rank up after 90min)\n" in shown
+
+
+def test_knobs_of_plugins_and_what_a_class_and_its_jobs_read() -> None:
+    async def apply(*_: object) -> None: ...
+
+    dials = tuple(
+        Actuator(name, Number, "min", 5, apply, doc=doc) for name, doc in (("one", ""), ("two", "turns the fan"))
+    )
+    plugins = {"fans": Plugin(name="fans", actuators=dials)}
+    text = (
+        "when low.queued > 3 { low.fans.one = 3 low.fans.two = 2 }"
+        " each low as n { when n.queued > 1 { n.max_inflight = 1 } }"
+    )
+    shown = explain_policy(body(text, plugins, "use fans"), plugins)
+    assert "  low.fans.one   (of the plugin fans; siblings combine by min)\n" in shown
+    assert "  low.fans.two   (turns the fan; siblings combine by min)\n" in shown
+    assert "    base     built-in 5\n" in shown
+    assert shown.endswith("\nreads: low.queued\n")
 
 
 def test_a_comment_or_a_newline_in_a_condition_is_not_quoted() -> None:

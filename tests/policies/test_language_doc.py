@@ -9,12 +9,14 @@ from gpud.policies.check.whole import check_library
 from gpud.policies.enforce import THIS_VERSION
 from gpud.policies.library import from_texts
 from gpud.policies.render import human
-from gpud.policies.schema import BLOCKS, KNOBS, MODES, SIGNALS
+from gpud.policies.schema import BLOCKS, KNOBS, MODES, SIGNALS, TENANT_FIELDS
 from gpud.policies.simulate.results import PASSED
 from gpud.policies.simulate.runner import run_test
+from gpud.policies.simulate.trace import read_trace
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "policy-language.md").read_text()
 FENCES = re.findall(r"^```gpol\n((?:.*\n)*?)```$", TEXT, re.MULTILINE)
+RECORDINGS = re.findall(r"^```\n(\{(?:.*\n)*?)```$", TEXT, re.MULTILINE)
 
 
 @pytest.mark.parametrize("number", range(len(FENCES)))
@@ -25,6 +27,13 @@ def test_every_policy_is_right(number: int) -> None:
     for test, file in library.tests:
         result = run_test(test, file, library, {})
         assert result.outcome == PASSED, human(result.diagnostics)
+
+
+def test_the_recording_is_one() -> None:
+    (recording,) = RECORDINGS
+    header, records = read_trace(recording.splitlines(), "policy-language.md")
+    assert header.start_ns == 1_772_408_400 * 10**9, "23:40 on the day before, in UTC"
+    assert [(record.t_ns, len(record.values)) for record in records] == [(0, 3), (10**8, 2), (2 * 10**8, 1)]
 
 
 def test_there_are_examples_of_everything() -> None:
@@ -40,8 +49,11 @@ def test_the_list_of_what_is_enforced() -> None:
     words = {word for words in THIS_VERSION.words.values() for word in words}
     signals = {name if scope == "class" else f"{scope}.{name}" for scope, name in THIS_VERSION.signals}
     kinds = {kind for kind, mode in THIS_VERSION.settings if not mode}
-    assert named == THIS_VERSION.arbiters | THIS_VERSION.knobs | settings | words | signals | kinds
+    fields = THIS_VERSION.tenant_fields
+    assert named == THIS_VERSION.arbiters | THIS_VERSION.knobs | settings | words | signals | kinds | fields
     known = (
         set(MODES) | set(KNOBS) | {row.name for rows in BLOCKS.values() for row in rows} | {"failsafe", "open", "hold"}
     )
-    assert named <= known | {name if scope == "class" else f"{scope}.{name}" for scope, name in SIGNALS}
+    assert named <= known | set(TENANT_FIELDS) | {
+        name if scope == "class" else f"{scope}.{name}" for scope, name in SIGNALS
+    }

@@ -198,13 +198,25 @@ def test_a_file_that_is_being_replaced_is_waited_for(tmp_path: Path, monkeypatch
     assert list(library.policies) == ["a"]
 
 
-def test_a_name_that_is_no_text_can_be_shown(tmp_path: Path) -> None:
-    path = os.fsencode(tmp_path) + b"/\xff.gpol"
-    with open(path, "w") as file:
-        file.write("gpol 1\npolicy {")
+def test_a_name_that_is_no_text_is_told_and_can_be_shown(tmp_path: Path) -> None:
+    """Two such names would be one wherever they are shown and kept."""
+    for name in (b"/\xff.gpol", b"/\xfe.gpol"):
+        with open(os.fsencode(tmp_path) + name, "w") as file:
+            file.write("gpol 1\npolicy {")
     library = read_directory(tmp_path)
-    assert library.sources[0].name == f"{tmp_path}/\ufffd.gpol"
-    library.diagnostics[0].primary.source.name.encode()
+    assert [found.code for found in library.diagnostics] == ["GP106"] * 2
+    for found in library.diagnostics:
+        assert found.message == f"cannot read `{tmp_path}/\ufffd.gpol`: its name is not UTF-8 text"
+        found.primary.source.name.encode()
+    assert library.sources == ()
+
+
+def test_a_directory_whose_name_is_no_text_is_read(tmp_path: Path) -> None:
+    directory = os.fsencode(tmp_path) + b"/\xff"
+    os.mkdir(directory)
+    with open(directory + b"/a.gpol", "w") as file:
+        file.write('gpol 1\npolicy "a" { class low { match any } }')
+    assert read_directory(os.fsdecode(directory)).names == ("a.gpol",)
 
 
 def test_too_much_is_not_read(tmp_path: Path) -> None:

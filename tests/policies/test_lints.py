@@ -82,6 +82,14 @@ def test_hours_that_look_meant_to_share_out_the_week(hours: str, message: str, w
     assert calendar(hours, DAY_NIGHT) == [(f"`day` and `night` {message}", "during night", when)]
 
 
+def test_a_gap_is_named_once_whatever_many_knobs_are_set_around_it() -> None:
+    hours = "hours day = daily 08:00..22:00  hours night = daily 23:00..08:00"
+    both = "low.max_inflight = 4  low.max_launch_rate = 9/s"
+    text = policy_text(f"{BERLIN}{hours}\nduring day {{ {both} }}  during night {{ {both} }}")
+    (found,) = [one for one in found_in(text) if one.code == "GP903"]
+    assert [(quoted(label), label.text) for label in found.labels] == [("during day", "sets `low.max_inflight` too")]
+
+
 @pytest.mark.parametrize(
     ("hours", "body"),
     [
@@ -172,6 +180,11 @@ def test_sets_of_minutes(one: IrHours, other: IrHours, early: int) -> None:
         (((60, 120), (2940, 3000)), "mon, wed 01:00..02:00"),
         (((1380, 1500),), "mon 23:00..01:00"),
         (((60, 2940),), "mon 01:00..01:00 2 days later"),
+        (((0, 10), (1500, 1510), (2990, 3000)), "mon 00:00..00:10, tue 01:00..01:10, wed 01:50..02:00"),
+        (
+            ((0, 10), (1500, 1510), (2990, 3000), (4400, 4410)),
+            "mon 00:00..00:10, tue 01:00..01:10, wed 01:50..02:00, and 1 more",
+        ),
     ],
 )
 def test_how_a_week_is_shown(spans: week.Week, shown: str) -> None:

@@ -199,3 +199,13 @@ def test_beaten_for_longer_than_settle_it_begins_anew() -> None:
     assert short.value == 100
     assert short.next_ns == (state.next_ns or 0) + 2 * S
     assert aimd.resume(state, 3 * S, 5 * S + 1, *arguments) is None
+
+
+def test_a_limit_far_above_what_is_used_comes_down_from_there() -> None:
+    """It has wound up where nobody felt it: seventeen steps of 8 % lie between 12,975 and 3,000."""
+    state = aimd.Aimd(value=12_975.0, ramping=False, next_ns=S, settling=False)
+    assert stepped(state, S, True, used=3_000.0)[1] == 3_750 * STANDARD["multiply"]
+    assert stepped(state, S, True, used=11_000.0)[1] == 12_975 * STANDARD["multiply"]
+    assert stepped(state, S, True, used=0.0)[1] == STANDARD["start"] * STANDARD["multiply"]
+    assert stepped(state, S, True, used=None)[1] == stepped(state, S, True)[1] == 12_975 * STANDARD["multiply"]
+    assert stepped(state, S, False, used=0.0)[1] == 12_975 + STANDARD["add"], "only what hurts is taken back"

@@ -29,15 +29,23 @@ def limit(text: str) -> dict[str, object]:
         ("compute = soft(30%)", Choice("soft", 0.3)),
         ('compute = label_percent("c", default = 15%)', LabelValue("percent", "c", 0.15)),
         ("tenants = 2", 2),
-        ("over_memory = fail", "fail"),
-        ("over_memory = wait(max = 10s)", Choice("wait", 10_000_000_000)),
-        ("over_memory = wait(10s)", Choice("wait", 10_000_000_000)),
-        ("over_memory = spill(host)", Choice("spill", "host")),
-        ("over_memory = spill(disk)", Choice("spill", "disk")),
     ],
 )
 def test_limits(text: str, value: object) -> None:
     assert limit(text) == {text.split()[0]: value}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("fail", "fail"),
+        ("wait(max = 10s)", Choice("wait", 10_000_000_000)),
+        ("wait(10s)", Choice("wait", 10_000_000_000)),
+        ("spill(host)", Choice("spill", "host")),
+    ],
+)
+def test_over_memory(text: str, value: object) -> None:
+    assert limit(f"memory = 8GiB  over_memory = {text}") == {"memory": 8 * 2**30, "over_memory": value}
 
 
 def test_settings_of_all_blocks() -> None:
@@ -123,6 +131,14 @@ def test_every_default_of_the_schema_is_in_its_own_range() -> None:
             "limit { memory = 3GiB }",
             "GP204 'limit' `limit` stands in a class = write `class … { match … limit { … } }`",
         ),
+        ("admit { mem = 150% }", "GP204 'mem' `admit` has no setting `mem` = did you mean `memory`?"),
+        (
+            "admit { priority = 3 }",
+            "GP204 'priority' `admit` has no setting `priority` = settings here are `memory`, `compute` and "
+            "`when_full`",
+        ),
+        ("admit { memory = 1.5 }",
+         "GP103 '1.5' `memory` needs a percentage, and `1.5` has no unit = write for example 150%"),
         ("admit { memroy = 150% }", "GP204 'memroy' `admit` has no setting `memroy` = did you mean `memory`?"),
         (
             "admit { tenants = 3 }",
@@ -380,6 +396,12 @@ def test_what_is_wrong_with_classes(members: str, expected: str) -> None:
             EXCLUSIVE,
             "failsafe { daemon_lost = hold after = 3s }",
             "GP403 'after = 3s' `after` has no effect under `arbitrate exclusive` = leave it out",
+        ),
+        (
+            "",
+            "failsafe { daemon_lost = open }",
+            "GP403 'failsafe' `failsafe` has no effect in a policy without `arbitrate` = put it into the policy that "
+            "arbitrates",
         ),
         (
             "exclusive { max_hold = 3s min_hold = 4s }",

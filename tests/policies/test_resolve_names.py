@@ -81,6 +81,20 @@ def test_tenants_are_read_in_match() -> None:
             "let x = high.memory_free",
             "GP201 'memory_free' `high` has no signal `memory_free` = did you mean `gpu.memory_free`?",
         ),
+        ("let x = gpu.mem_free", "GP201 'mem_free' `gpu` has no signal `mem_free` = did you mean `memory_free`?"),
+        (
+            "let x = gpu.memory_used",
+            "GP201 'memory_used' `gpu` has no signal `memory_used` = write gpu.memory_total - gpu.memory_free",
+        ),
+        (
+            "let x = gpu.load",
+            "GP201 'load' `gpu` has no signal `load` = its signals are `busy`, `memory_free`, `memory_total`, "
+            "`waiters`, "
+            "`power` and `temperature`",
+        ),
+        ("let x = high.gpu.busy", "GP201 'gpu' `gpu` does not belong to `high` = write `gpu.busy`"),
+        ("let x = high.low.busy", "GP201 'low' `low` does not belong to `high` = write `low.busy`"),
+        ("let x = weight", "GP201 'weight' nothing is called `weight` here = `weight` is a function: write weight(…)"),
         ("let x = gpu.wait_p99", "GP201 'wait_p99' `gpu` has no signal `wait_p99` = a class has it: `high.wait_p99`"),
         ("let x = gpu", "GP201 'gpu' nothing is called `gpu` here = name one of its signals: `gpu.memory_free`"),
         ("let x = busy", "GP201 'busy' nothing is called `busy` here = say of which class: `high.busy`"),
@@ -99,7 +113,7 @@ def test_tenants_are_read_in_match() -> None:
             "low.max_lauch_rate = 3/s",
             "GP201 'max_lauch_rate' `low` has no knob `max_lauch_rate` = did you mean `max_launch_rate`?",
         ),
-        ("trainig.pause = true", "GP201 'trainig' nothing is called `trainig` here"),
+        ("trainig.pause = true", "GP201 'trainig' nothing is called `trainig` here = there is `high` and `low`"),
         ("lwo.pause = true", "GP201 'lwo' nothing is called `lwo` here = did you mean `low`?"),
         ("pause = true", "GP201 'pause' nothing is called `pause` here = say of which class: `high.pause = …`"),
         ("low = 3", "GP201 'low' `low` is a class, not a knob = write `low.max_compute = …`, for example"),
@@ -114,11 +128,33 @@ def test_tenants_are_read_in_match() -> None:
             "during nigth { low.pause = true }",
             "GP201 'nigth' no hours are called `nigth` = define them: `hours nigth = mon..fri 08:00..22:00`",
         ),
+        ("each job as n { }", "GP201 'job' no class is called `job` = there is `high` and `low`"),
         ("each lo as n { }", "GP201 'lo' no class is called `lo` = did you mean `low`?"),
     ],
 )  # fmt: skip
 def test_unknown_names(body: str, expected: str) -> None:
     assert said(body) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("match", "expected"),
+    [
+        ('tier == "online"', "GP201 'tier' nothing is called `tier` here = a label is read with label(\"tier\")"),
+        ("all", "GP201 'all' nothing is called `all` here = `match any` takes every job"),
+        ("user == alice", "GP201 'alice' nothing is called `alice` here = a text stands in quotes: \"alice\""),
+        (
+            'user == "alice" or "bob"',
+            "GP202 '\"bob\"' `or` needs a condition, but this is a text = a comparison has two sides: write user == "
+            "\"bob\"",
+        ),
+        (
+            'exe ~ "*/a" and user == "b" or "c"',
+            "GP202 '\"c\"' `or` needs a condition, but this is a text = compare it with `== \"online\"`",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_match(match: str, expected: str) -> None:
+    assert said("", classes=f"class high {{ match {match} }} class low {{ match any }}") == [expected]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +270,7 @@ def test_each_error_is_reported_once_and_all_at_once() -> None:
         (
             "let x = low.pause",
             "GP402 'low.pause' `pause` is set, it cannot be read"
-            " = use the condition that sets it; with `let` it can have a name",
+            " = use what sets it; with `let` it can have a name",
         ),
     ],
 )  # fmt: skip

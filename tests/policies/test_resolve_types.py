@@ -171,14 +171,14 @@ def test_min_of_signals_stays_a_call() -> None:
         ),
         (
             "high.busy in [3%, 4]",
-            "GP202 '4' cannot compare a percentage with a plain number = write a percentage such as 30%",
+            "GP202 '4' cannot compare a percentage with a plain number = write a percentage such as 4%",
         ),
         ("3 in []", "GP202 '[]' nothing is in an empty list = name at least one value"),
         ("[1, 2]", "GP202 '[1, 2]' a list cannot stand here = write one value"),
-        ("high.busy + 5", "GP202 '5' cannot add a percentage and a plain number = write a percentage such as 30%"),
+        ("high.busy + 5", "GP202 '5' cannot add a percentage and a plain number = write a percentage such as 5%"),
         (
             "5 - high.busy",
-            "GP202 '5' cannot subtract a percentage from a plain number = write a percentage such as 30%",
+            "GP202 '5' cannot subtract a percentage from a plain number = write a percentage such as 5%",
         ),
         (
             "high.active + 1",
@@ -187,12 +187,13 @@ def test_min_of_signals_stays_a_call() -> None:
         ),
         (
             "high.wait_p99 * 3ms",
-            "GP202 '3ms' cannot multiply a duration by a duration = multiply by a plain number or a percentage",
+            "GP202 '3ms' cannot multiply a duration by a duration = multiply by a plain number, a percentage, a rate "
+            "or a bandwidth",
         ),
         (
             "3 / high.memory_used",
             "GP202 '3' cannot divide a plain number by an amount of memory = divide by a plain number, a "
-            "percentage, or a plain number",
+            "percentage, a duration or a rate",
         ),
         ("unlimited - 3s", "GP202 'unlimited' nothing can be calculated with `unlimited` = write a number instead"),
         (
@@ -219,7 +220,7 @@ def test_min_of_signals_stays_a_call() -> None:
         ),
         (
             "min(high.busy, 3s)",
-            "GP202 '3s' values of `min` must be of one kind, but this is a duration = write only a percentage "
+            "GP202 '3s' values of `min` must be of one kind, but this is a duration = write a percentage "
             "here",
         ),
         ("max(3)", "GP203 'max' `max` needs two values at least"),
@@ -254,7 +255,7 @@ def test_min_of_signals_stays_a_call() -> None:
         ("fixed(101%)", "GP206 '101%' `part` of `fixed` can be 100% at most = write 100% or less"),
         (
             "fixed(0.5)",
-            "GP103 '0.5' `part` of `fixed` needs a percentage, and `0.5` has no unit = write for example 0.5%",
+            "GP103 '0.5' `part` of `fixed` needs a percentage, and `0.5` has no unit = write for example 50%",
         ),
         ("weight(0)", "GP206 '0' `weight` of `weight` must be more than 0 = for example 4"),
         ("wait(3s)", "GP209 'wait(3s)' `wait(…)` cannot stand here = it belongs in `over_memory` of `limit`"),
@@ -299,6 +300,39 @@ def test_both_parties_are_marked() -> None:
             "low.pause = unlimited",
             "GP202 'unlimited' `low.pause` needs a condition, but this is unlimited = write true, false or a "
             "condition",
+        ),
+        (
+            "low.pause = high.busy",
+            "GP202 'high.busy' `low.pause` needs a condition, but this is a percentage = compare it, for example with "
+            "`> 30%`",
+        ),
+        (
+            'low.pause = "true"',
+            "GP202 '\"true\"' `low.pause` needs a condition, but this is a text = a word stands without quotes: "
+            "write true",
+        ),
+        (
+            'low.residency = "host"',
+            "GP202 '\"host\"' `low.residency` needs a place for memory, but this is a text = a word stands without "
+            "quotes: write host",
+        ),
+        ("low.residency = gpu", "GP201 'gpu' nothing is called `gpu` here = write `device`, `host` or `disk`"),
+        ("low.max_compute = 0.3", "GP103 '0.3' `low.max_compute` needs a percentage, and `0.3` has no unit = write for "
+         "example 30%"),
+        ("low.max_compute = 12.5",
+         "GP103 '12.5' `low.max_compute` needs a percentage, and `12.5` has no unit = write for "
+         "example 12.5%"),
+        (
+            "low.max_inflight = aimd(hurt = high.active, period = 1s, start = 4, floor = 1, ceiling = 9, add = 1, "
+            "multiply = 50%)",
+            "GP202 'aimd' `aimd` steers a rate or a percentage, not a plain number = steer `max_launch_rate` or "
+            "`max_compute` with it, for example",
+        ),
+        (
+            "low.pause = high.busy > 3% or 4%",
+            "GP202 '4%' `or` needs a condition, but this is a percentage = a comparison has two sides: write "
+            "high.busy > "
+            "4%",
         ),
         ("low.residency = cpu", "GP201 'cpu' nothing is called `cpu` here = write `device`, `host` or `disk`"),
         (
@@ -356,8 +390,8 @@ def test_what_knobs_and_rules_need(body: str, expected: str) -> None:
         ({"ceiling": "unlimited"}, "GP206 'unlimited' `ceiling` of `aimd` cannot be `unlimited` = for example 2000/s"),
         (
             {"hurt": "high.busy"},
-            "GP202 'high.busy' `hurt` of `aimd` needs a condition, but this is a percentage = write true, "
-            "false or a condition",
+            "GP202 'high.busy' `hurt` of `aimd` needs a condition, but this is a percentage = compare it, for "
+            "example with `> 30%`",
         ),
         (
             {"floor": "high.launch_rate"},

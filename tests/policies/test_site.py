@@ -214,6 +214,37 @@ def test_bad_lines(site: str, code: str, message: str | None, marked: str, help:
     assert one.helps
 
 
+LIMITER = """gpol 1
+policy "lim" {
+  class low { match any }
+  when low.active { low.yield = true  low.max_inflight = 1 } else { low.yield = false }
+}
+"""
+PREEMPT = """gpol 1
+policy "pre" { class low { match any } arbitrate preempt { order = [low]  resume_after = 3ms } }
+"""
+
+
+@pytest.mark.parametrize("line", ['"free", "lim"', '"lim"'])
+def test_a_knob_without_effect_beside_the_arbiter_of_the_line(line: str) -> None:
+    """The limiter alone cannot know; without any arbiter it is the built-in `open`."""
+    free = 'gpol 1\npolicy "free" { class all { match any } arbitrate open {} }\n'
+    site = f"gpol 1\napply {line} to gpu *\n"
+    texts = {"lim.gpol": LIMITER, "pre.gpol": PREEMPT, "free.gpol": free, "site.gpol": site}
+    _, (one,) = place(from_texts(texts), DEVICES, {})
+    assert (one.code, one.message) == ("GP403", "`low.yield` of `lim` has no effect under `arbitrate open`")
+    assert quoted(one.primary) == '"lim"'
+    assert [(label.source.name, quoted(label)) for label in one.labels] == [("lim.gpol", "low.yield")]
+    assert one.helps == ("`yield` acts under `arbitrate preempt`",)
+    texts["site.gpol"] = 'gpol 1\napply "pre", "lim" to gpu *\n'
+    assert place(from_texts(texts), DEVICES, {})[1] == []
+
+
+def test_nothing_is_said_of_effects_where_the_arbiter_is_not_known() -> None:
+    texts = {"lim.gpol": LIMITER, "site.gpol": 'gpol 1\napply "pree", "lim" to gpu *\n'}
+    assert [one.code for one in place(from_texts(texts), DEVICES, {})[1]] == ["GP201"]
+
+
 def test_what_is_wrong_with_several_lines_is_said_at_once() -> None:
     site = 'apply "ome", "two" to gpu 3..0, 7  apply "one"(quiet = 5) to gpu "nothing", 1'
     assert [one.code for one in findings(site)] == ["GP201", "GP206", "GP312", "GP103", "GP206"]

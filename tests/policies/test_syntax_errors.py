@@ -73,6 +73,16 @@ MISTAKES = [
     (POLICY, "let x = f(a, b,)", "GP101", ")", "delete the comma"),
     (CLASS, "match any limit = { memory = 3GiB }", "GP101", "{", "delete the `=`: `limit { … }`"),
     (POLICY, "let x = 3 }", "GP101", "}", "closed too early"),
+    (POLICY, "when a.x, a.y { a.z = 1 }", "GP101", ",", "joined by `and` or `or`"),
+    (CLASS, 'match user == "a", user == "b" share = equal', "GP101", ",", "joined by `and` or `or`"),
+    (CLASS, "match any, share = equal", "GP101", ",", "delete it"),
+    (POLICY, "swap { order = high, low keep = 3 }", "GP101", ",", "`[high, low]`"),
+    (POLICY, "class b, c { match any }", "GP101", ",", "a block of its own"),
+    (POLICY, "when a.x a.y = 3", "GP101", "a", "stands in braces"),
+    (POLICY, "when a.x { a.y = 3 } else a.y = 4", "GP101", "a", "stands in braces"),
+    (POLICY, "let x = a.b ? 1 : 2", "GP101", "?", "`when <condition> { … }`"),
+    (POLICY, "let x = label[3]", "GP101", "[", "`label(…)`"),
+    (POLICY, "a.share = fixed 30%", "GP101", "30%", "`fixed(30%)`"),
     # comments
     (POLICY, "// why", "GP101", "//", "begins with `#`"),
     (POLICY, "a.x = 3 // why", "GP101", "//", "begins with `#`"),
@@ -94,6 +104,18 @@ MISTAKES = [
     (POLICY, "let x = 0x10", "GP101", "0x10", "decimal digits"),
     (POLICY, "let x = 1h30m", "GP101", "1h30m", "`90s`"),
     (POLICY, "let x = 1.2.3", "GP101", "1.2.3", "one unit"),
+    (POLICY, "let x = 5min 30s", "GP101", "5min 30s", "write `330s`"),
+    (POLICY, "when gpu.temperature > 80°C { a.y = 1 }", "GP101", "°", "a plain number"),
+    (POLICY, "when time > 22:00 { a.y = 1 }", "GP101", "22:00", "`hours night = daily 22:00..06:00`"),
+    (POLICY, "hours d = 08:00..22:00", "GP101", "08:00", "`daily 08:00..…`"),
+    (POLICY, "hours d = mon 08:00..12:00, 13:00..17:00", "GP101", "13:00", "`daily 13:00..…`"),
+    (POLICY, "hours d = mon..fri 8..22", "GP101", "8", "`08:00`"),
+    (POLICY, "hours d = mon..fri 8am..10pm", "GP101", "8am", "`08:00`"),
+    (POLICY, "hours d = mon..fri 08:00..10pm", "GP101", "10pm", "`22:00`"),
+    (POLICY, "during mon..fri 08:00..12:00 { a.y = 1 }", "GP101", "..", "`during` takes a name"),
+    (POLICY, "during day and a.x { a.y = 1 }", "GP101", "and", "write `when day and …`"),
+    (POLICY, "during not day { a.y = 1 }", "GP101", "not", "write `when not …`"),
+    (POLICY, "during day for 5min { a.y = 1 }", "GP101", "for", "write `when day for …`"),
     # names and texts
     (POLICY, "class team-a { match any }", "GP101", "-", "write `team_a`"),
     (POLICY, "class Team { match any }", "GP101", "Team", "write `team`"),
@@ -105,6 +127,12 @@ MISTAKES = [
     (POLICY, "let test = 3", "GP104", "test", "`test_`"),
     (POLICY, "low.for = 3", "GP104", "for", "`for_`"),
     (POLICY, "class class { match any }", "GP104", "class", "`class_`"),
+    (POLICY, "class my-class { match any }", "GP101", "-", "write `my_class`"),
+    (POLICY, "timezone Europe/Berlin", "GP101", "Europe", '`"Europe/Berlin"`'),
+    (POLICY, 'doc "say "no" to it"', "GP101", '" to it"', "no `\"` inside"),
+    (CLASS, 'match exe like "*python*"', "GP101", "like", "compare with `~`"),
+    (CLASS, "match exe ~ /python/", "GP101", "/", "a pattern is a text in quotes"),
+    (CLASS, "match *", "GP101", "*", "`match any`"),
     (CLASS, "match label('tier') == \"x\"", "GP101", "'tier'", '`"tier"`'),
     (CLASS, "match label(“tier”) == \"x\"", "GP101", "“tier”", '`"tier"`'),
     (POLICY, "doc hello", "GP101", "hello", '`"hello"`'),
@@ -136,6 +164,10 @@ MISTAKES = [
     (FILE, 'gpol 1\napply p to gpu 0\n', "GP101", "p", '`"p"`'),
     (FILE, 'gpol 1\napply "p" to 0\n', "GP101", "0", "write `to gpu 0`"),
     (FILE, 'gpol 1\napply "p" to gpu all\n', "GP101", "all", "`*` for every GPU"),
+    (FILE, 'gpol 1\napply "p" to all\n', "GP101", "all", "write `to gpu 0`"),
+    (FILE, 'gpol 1\napply "p" to gpu 0 1\n', "GP101", "1", "write a comma"),
+    (FILE, 'gpol 1\napply "p" to gpu 0, 1 and 2\n', "GP101", "and", "write a comma"),
+    (FILE, 'gpol 1\npolicy "p" {}\nlet x = 3\n', "GP101", "let", "stands in a policy"),
     (FILE, 'gpol 1\napply "p" to gpu 0-3\n', "GP101", "-", "`0..3`"),
     (FILE, 'gpol 1\npolicy "p" { let x = 1\0 }', "GP106", "\ufffd", "damaged"),
     (FILE, 'gpol 1\npolicy "\ud800" {}', "GP106", "?", "damaged"),
@@ -157,7 +189,7 @@ def test_a_mistake_gives_one_message_that_says_what_to_write(
         (POLICY.format("a.pause true"), "expected `=`"),
         (POLICY.format("let x ="), "expected a value"),
         (POLICY.format("when { a.y = 3 }"), "expected a value"),
-        (POLICY.format("when a.x a.y = 3"), "expected `{`, `because`, `for`, `until` or an operator"),
+        (POLICY.format("when a.x 3"), "expected `{`, `because`, `for`, `until` or an operator"),
         (POLICY.format("let x = (a + b"), "expected `)` or an operator"),
         (POLICY.format("each a { a.b = 1 }"), "expected `as`"),
         (POLICY.format('let x = "a" "b"'), "expected a line of a policy, an operator or `}`"),
@@ -201,6 +233,14 @@ def test_a_file_that_ends_early_shows_what_is_open(text: str, label: str, line: 
     assert diagnostic.code == "GP102"
     assert diagnostic.primary.text == label
     assert [at for at, _ in labels(diagnostic)] == [line]
+
+
+def test_a_parenthesis_that_may_be_forgotten_is_shown() -> None:
+    diagnostic = only(POLICY.format("let x = max(1, a.b\n  let y = 3"))
+    assert (marked(diagnostic), diagnostic.primary.text) == ("let", "expected `)`, `,` or an operator")
+    assert [(label.source.text[slice(*label.span)], label.text) for label in diagnostic.labels] == [
+        ("(", "is this `(` closed?")
+    ]
 
 
 def test_a_file_that_ends_between_two_words_says_so() -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable
 
+from gpud.cli.failure import printable
 from gpud.model.policy_views import DevicePlanView, RejectedView, ReloadView, SetView
 from gpud.model.views import AppliedView, PolicyView
 
@@ -38,7 +39,7 @@ def plan_lines(plans: Iterable[DevicePlanView]) -> list[str]:
         for change in plan.changes:
             place = f"{change.policy}:{change.line}" if change.line else change.policy
             lines.append(f"  {change.sign} {place}  {change.text}")
-    return lines
+    return list(map(printable, lines))
 
 
 def rejected_text(rejected: RejectedView) -> str:
@@ -82,7 +83,9 @@ def policies_text(row: PolicyView) -> str:
     """What applies to a device, and between which classes it decides: `preempt-mix(quiet = 3ms): high > low`."""
     shown = []
     for applied in row.policies:
-        classes = (" > " if applied.mode == "preempt" else ", ").join(applied.classes)
+        ranks = [names[0] if len(names) == 1 else f"[{', '.join(names)}]" for names in applied.ranks]
+        classes = " > ".join(ranks) or ", ".join(applied.classes)
         text = f"{call(applied)}: {classes}" if applied.mode else call(applied)
+        text += f" (not known: {', '.join(applied.unknown)})" if applied.unknown else ""
         shown.append(f"{text} (out of action)" if applied.failed else text)
     return "; ".join(shown) or "no policy: every gate is open"

@@ -29,7 +29,9 @@ def command(paths: tuple[str, ...], strict: bool, form: str, as_json: bool) -> i
     """
     library = texts.read(paths)
     claims = None if paths else texts.claimable()
-    found = check_library(library, InstalledPlugins(), claims=claims, enforced=THIS_VERSION)
+    found = check_library(
+        library, InstalledPlugins(), claims=claims, enforced=THIS_VERSION, whole=texts.is_whole(paths)
+    )
     form = "json" if as_json else form
     if form != "text":
         from gpud.policies.formats import FORMATS

@@ -1,10 +1,9 @@
 """`gpud policy history`: the sets of policies that ran."""
 
 import click
-from rich.markup import escape
 
 from gpud.cli.policy.changes import at, short
-from gpud.cli.screen import client, console, print_json, table
+from gpud.cli.screen import client, console, escape, print_json, table
 from gpud.model.policy_views import HistoryView
 
 

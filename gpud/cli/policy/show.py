@@ -1,11 +1,13 @@
 """`gpud policy show`: what the daemon runs now."""
 
-import click
-from rich.markup import escape
+import sys
 
+import click
+
+from gpud.cli.failure import printable
 from gpud.cli.policy.changes import call, rejected_text, set_line
 from gpud.cli.policy.output import write
-from gpud.cli.screen import client, console, print_json, table
+from gpud.cli.screen import client, console, escape, print_json, table
 from gpud.control.wire import ShowAnswer
 from gpud.model.views import PolicyView
 
@@ -21,7 +23,8 @@ def command(file: str | None, as_json: bool) -> None:
     if as_json:
         print_json(shown)
     elif file is not None:
-        write(shown.text or "")
+        text = shown.text or ""
+        write(printable(text) if sys.stdout.isatty() else text)
     else:
         _print(shown)
 

@@ -37,7 +37,7 @@ def command(paths: tuple[str, ...], words: tuple[str, ...], as_json: bool) -> in
         write(f"{human(wrong, colour=colour())}\n")
     chosen = [(test, file) for test, file in library.tests if not words or _is_meant(test, words)]
     if not chosen and words:
-        there = f"there are {counted(len(library.tests), 'test')} in these files"
+        there = f"these files have {counted(len(library.tests), 'test')}"
         raise Failure(f"no test has {' or '.join(map(repr, words))} in its name", there, code=EXIT_USAGE)
     resolved: Resolved = {}
     results: list[tuple[TestResult, float]] = []

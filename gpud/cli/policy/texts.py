@@ -61,6 +61,11 @@ def read(paths: Sequence[str]) -> Library:
     return read_paths([*wanted, *dict.fromkeys(more)]) if more else library
 
 
+def is_whole(paths: Sequence[str]) -> bool:
+    """Is it a set as a daemon would read it, and not parts of one?"""
+    return all(map(os.path.isdir, chosen(paths)))
+
+
 def _around(path: str) -> list[str]:
     directory = os.path.dirname(path) or "."
     if os.path.basename(os.path.abspath(directory)) == TESTS:

@@ -9,6 +9,7 @@ from gpud.policies.check.claims import check_claims
 from gpud.policies.check.conflicts import check_conflicts
 from gpud.policies.check.constant import check_constant
 from gpud.policies.check.cost import NO_PLUGINS, check_cost
+from gpud.policies.check.effect import check_effect
 from gpud.policies.check.feedback import check_feedback
 from gpud.policies.check.guards import check_guards
 from gpud.policies.check.order import check_order
@@ -36,6 +37,7 @@ def check_policy(
         return found.found  # what else there is takes time that grows with the square
     check_reach(policy, found)
     check_order(policy, found)
+    check_effect(policy, found)
     check_conflicts(policy, found)
     check_constant(policy, found)
     check_shares(policy, found)

@@ -197,7 +197,8 @@ class Space:
         self._variable(key, _texts, False).points += [(glob, text) for text in texts]
         if glob:
             return atom(key, lambda value: _fits(value, texts[0]))
-        member = atom(key, lambda value: value in texts)
+        members = frozenset(texts)  # a list may be long
+        member = atom(key, lambda value: value in members)
         return not_(member) if expr.op == "!=" else member
 
     # ------------------------------------------------------------------------------------------------------- keys

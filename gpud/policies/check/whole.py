@@ -11,7 +11,7 @@ from gpud.policies.library import Library
 from gpud.policies.placement import DeviceFacts
 from gpud.policies.plugins.declare import Plugins
 from gpud.policies.resolve import resolve_policy
-from gpud.policies.site import place
+from gpud.policies.site import nowhere, place
 
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")
 _QUOTED = re.compile(r'"([^"\n]*)"')
@@ -24,12 +24,15 @@ def check_library(
     default: str | None = None,
     claims: frozenset[str] | None = None,
     enforced: Enforced | None = None,
+    *,
+    whole: bool = False,
 ) -> list[Diagnostic]:
     """Findings in the order of their places, each once.
 
     `devices`: those present, in PCI order; None: not known. `default`: the text of `gpud serve --policy`. `claims`:
     keys of labels that everybody may claim; None: not known, or a daemon of one user. `enforced`: what applied
-    policies are held against; None: it is not asked whether they can be applied.
+    policies are held against; None: it is not asked whether they can be applied. `whole`: this is all that a daemon
+    would read, so that it must say where it runs.
     """
     found = list(library.diagnostics)
     known: dict[str, IrPolicy] = {}
@@ -50,6 +53,8 @@ def check_library(
         found = [diagnostic for diagnostic in found if diagnostic.code != "GP905"]
     placement, problems = place(library, devices, plugins, default, known)
     found += problems
+    if whole and default is None and not placement.applied and not has_errors(found):
+        found += nowhere(library)
     for applied in placement.applied:
         if applied.arguments:
             found += _checked(applied.policy, found, plugins, claims, words.get(applied.policy.name, frozenset()))

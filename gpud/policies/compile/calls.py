@@ -52,7 +52,10 @@ def operator_value(context: Context, call: OperatorCall, resolve: Resolve) -> Va
     function = plugin_function(call.operator, context.plugins)
     initial = contained_init(function)
     state = context.slot("o", initial, "operator", call.identity, signature=signature(call), label=label)
-    step = code.use(f"plugin_{call.operator.replace('.', '_')}", contained(function))
+    plugin, _, name = call.operator.partition(".")
+    step = f"plugin_{len(plugin)}_{plugin}_{name}"  # `a.b_c` and `a_b.c` are two
+    if step not in code.globals:
+        code.use(step, contained(function))
     named = ", ".join(f"{name!r}: {argument.code}" for (name, _), argument in zip(call.args, arguments, strict=True))
     code.line(f"{state}, {result} = {step}({state}, {{{named}}}, t)")
     context.timers += ["due = t + 1"]  # what it does with time is not known

@@ -57,7 +57,8 @@ def _write_knob(
 ) -> Decided:
     base = base_of(context.ir, knob, context.plugins)
     combine = combine_of(knob.name, context.plugins)
-    guards = Target(knob=knob, combine=combine, value=f"g{number}", site=f"gy{number}")
+    held = paused(found, knob) if knob.name != "pause" else ""
+    guards = Target(knob=knob, combine=combine, value=f"g{number}", site=f"gy{number}", paused=held)
     guarded = write_guards(context, guards, flags)
     target = Target(
         knob=knob,
@@ -65,7 +66,7 @@ def _write_knob(
         value=f"k{number}",
         site=f"y{number}",
         others=(guards.value,) if guarded is not Sets.NEVER else (),
-        paused=paused(found, knob) if knob.name != "pause" else "",
+        paused=held,
     )
     body, rules = context.ir.body, None
     if in_each:

@@ -1,13 +1,16 @@
-"""`aimd(hurt, probe, settle, period, start, floor, ceiling, add, multiply, ramp)`: additive increase, multiplicative
-decrease (Chiu & Jain, "Analysis of the increase and decrease algorithms for congestion avoidance", 1989), with the
-slow start of TCP (Jacobson 1988) and, as in TGS (NSDI'23), a rest in which what it might hurt is measured alone.
+"""`aimd(hurt, probe, settle, period, start, floor, ceiling, add, multiply, ramp, used)`: additive increase,
+multiplicative decrease (Chiu & Jain, "Analysis of the increase and decrease algorithms for congestion avoidance",
+1989), with the slow start of TCP (Jacobson 1988) and, as in TGS (NSDI'23), a rest in which what it might hurt is
+measured alone.
 
 It stands at `floor` for `settle` at first and after each `probe`, begins at `start`, and takes a step every `period`:
 times `multiply` while `hurt`, else `add` more, or times `ramp` until it was first hurt; then the last of these steps is
-taken back. A period below a tick is a tick. A step that changes nothing is the last one; the next change of `hurt` is
-answered at once.
+taken back. A step down begins at 5/4 of what is `used`, or at `start`, where the value has gone beyond: else a limit
+that nobody felt while it rose would take seconds to come down to where it is felt. A period below a tick is a tick. A
+step that changes nothing is the last one; the next change of `hurt` is answered at once.
 """
 
+from math import inf
 from typing import NamedTuple
 
 FINEST_NS = 5_000_000
@@ -40,6 +43,7 @@ def step(
     add: float,
     multiply: float,
     ramp: float,
+    used: float | None = inf,
 ) -> tuple[Aimd, float]:
     """An unknown `probe` is none; while `hurt` is unknown the value stays."""
     if state is None or probe:
@@ -58,7 +62,8 @@ def step(
     if hurt is None:
         moved = value
     elif hurt:
-        moved = min(value * multiply, value / ramp) if ramping else value * multiply
+        felt = value if used is None else min(value, max(1.25 * used, start))
+        moved = min(felt * multiply, value / ramp) if ramping else felt * multiply
         moved, ramping = max(moved, floor), False
     else:
         moved = min(max(value * ramp if ramping and ramp > 1 else value + add, floor), ceiling)

@@ -83,7 +83,8 @@ def read_settings(
         seen[name.text] = name.span
         row = by_name.get(name.text)
         if row is None:
-            helps = scope.findings.did_you_mean(name.text, by_name) or _home_of(name.text, kind, scope)
+            helps = _home_of(name.text, kind, owner, scope) or scope.findings.did_you_mean(name.text, by_name)
+            helps = helps or ((f"settings here are {alternatives(by_name, 'and')}",) if by_name else ("it has none",))
             scope.findings.add("GP204", name.span, f"`{owner}` has no setting `{name.text}`", helps=helps)
             continue
         value = read_setting(row, setting.value, scope, kind)
@@ -92,19 +93,18 @@ def read_settings(
     return found
 
 
-def _home_of(name: str, kind: str, scope: PolicyScope) -> tuple[str, ...]:
-    """Where a setting belongs that stands in the wrong block."""
+def _home_of(name: str, kind: str, owner: str, scope: PolicyScope) -> tuple[str, ...]:
+    """Where a setting belongs that stands in the wrong block; `owner`: `class low`."""
     if any(row.name == name for row in CLASS_SETTINGS):
         return () if kind == "class" else (f"`{name}` is a setting of a class",)
     homes = [title(*key) for key, rows in BLOCKS.items() if any(row.name == name for row in rows)]
     if kind == "class" and "limit" in homes:
         return (f"put it into `limit {{ {name} = … }}`",)
-    if homes:
-        return (f"`{name}` is a setting of {alternatives(homes, 'and')}",)
-    if name in KNOBS:
-        owner = next(scope.known.visible("class"), "class")
-        return (f"`{name}` is a knob; bind it in the policy: `{owner}.{name} = …`",)
-    return ()
+    of_all = f"`{name}` is a setting of {alternatives(homes, 'and')}" if homes else ""
+    if name in KNOBS and (kind == "class" or not homes):
+        job_class = owner.removeprefix("class ") if kind == "class" else next(scope.known.visible("class"), "class")
+        return f"`{name}` is a knob; bind it in the policy: `{job_class}.{name} = …`", of_all
+    return (of_all,) if homes else ()
 
 
 # ------------------------------------------------------------------------------------------------ what goes together

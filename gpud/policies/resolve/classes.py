@@ -3,11 +3,12 @@
 from gpud.policies import ast
 from gpud.policies.ir import Any_, Const, IrBlock, IrClass, IrExpr
 from gpud.policies.resolve.blocks import mode_of, read_block, read_settings, unknown_block
-from gpud.policies.resolve.expressions import Want, resolve
+from gpud.policies.resolve.expressions import resolve
 from gpud.policies.resolve.findings import alternatives
 from gpud.policies.resolve.reading import PolicyScope
 from gpud.policies.resolve.scope import MATCH
-from gpud.policies.schema import CLASS_SETTINGS, KNOBS
+from gpud.policies.resolve.wants import Want
+from gpud.policies.schema import CLASS_SETTINGS, KNOBS, UNLIMITED
 from gpud.policies.types import Type
 
 _WANT_MATCH = Want("`match`", Type.BOOL, help='for example label("tier") == "online", or any')
@@ -32,6 +33,7 @@ def read_class(job_class: ast.Class, scope: PolicyScope, mode: str | None) -> Ir
             )  # fmt: skip
         elif mode_of(member, scope.findings) is not None:
             limit = read_block(member, "", scope)
+            _check_limit(member, limit, scope)
     per = settings.pop("per", None)
     return IrClass(
         job_class.name.text,
@@ -42,6 +44,17 @@ def read_class(job_class: ast.Class, scope: PolicyScope, mode: str | None) -> Ir
         job_class.span,
         job_class.name.span,
     )
+
+
+def _check_limit(block: ast.Block, limit: IrBlock, scope: PolicyScope) -> None:
+    """`over_memory` where no memory can be over a limit."""
+    over, memory = limit.settings.get("over_memory"), limit.settings.get("memory")
+    written = any(setting.name.text == "memory" for setting in block.settings)
+    if over is not None and (not written or (memory is not None and memory.value == UNLIMITED)):
+        scope.findings.add(
+            "GP403", over.span, "`over_memory` has no effect: this `limit` does not limit `memory`",
+            helps=("set `memory`, or leave it out",),
+        )  # fmt: skip
 
 
 def _match(expr: ast.Expr, scope: PolicyScope) -> IrExpr:

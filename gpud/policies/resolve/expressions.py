@@ -5,29 +5,19 @@ An erroneous part is None, a value of unknown type that silences what would foll
 """
 
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpud.policies import ast
 from gpud.policies.globs import fits
 from gpud.policies.ir import Const, IrExpr, Op
+from gpud.policies.printer import print_expr
 from gpud.policies.quantities import TIME_WORDS, instead_of, kept, read_quantity, show_value, wrong_quantity
 from gpud.policies.resolve.arithmetic import COMPARE, ORDERING, Impossible, calculate
 from gpud.policies.resolve.scope import Scope
+from gpud.policies.resolve.wants import Want, as_wanted, compare_help, instead, is_literal
 from gpud.policies.source import Span
-from gpud.policies.types import ARITHMETIC, CAPS, EXAMPLES, Type, per_second
+from gpud.policies.types import ARITHMETIC, CAPS, Type, per_second
 from gpud.policies.values import Share
-
-
-class Want(NamedTuple):
-    """What is expected of a value."""
-
-    what: str
-    """Who expects it: "`low.max_launch_rate`"."""
-    type: Type
-    unlimited: bool = False
-    """`unlimited` fits as well."""
-    help: str = ""
-    """Instead of an example of the type."""
 
 
 def resolve(expr: ast.Expr, scope: Scope, want: Want | None = None) -> IrExpr | None:
@@ -59,53 +49,6 @@ def settled(expr: IrExpr) -> IrExpr:
     if isinstance(expr, Const) and isinstance(expr.value, Fraction):
         return expr.but(value=kept(expr.value, expr.type))
     return expr
-
-
-def as_wanted(found: IrExpr, expr: ast.Expr, scope: Scope, want: Want) -> IrExpr | None:
-    """The same if it is of the type that is wanted; else it is reported."""
-    if found.type is want.type:
-        if want.unlimited or not _is_unlimited(found):
-            return found
-        scope.findings.add("GP206", expr.span, f"{want.what} cannot be `unlimited`", helps=(_example(want, expr),))
-        return None
-    if found.type is Type.UNLIMITED:
-        if want.unlimited and want.type in CAPS:
-            return found.but(type=want.type) if isinstance(found, Const) else found
-        if want.type in CAPS:
-            scope.findings.add("GP206", expr.span, f"{want.what} cannot be `unlimited`", helps=(_example(want, expr),))
-            return None
-    if isinstance(expr, ast.Quantity) and not expr.unit and want.type in CAPS:
-        named = _with_unit(expr.number, want.type)
-        message = f"{want.what} needs {want.type.value}, and `{expr.number}` has no unit"
-        scope.findings.add("GP103", expr.span, message, helps=(f"write for example {named}",))
-        return None
-    message = f"{want.what} needs {want.type.value}, but this is {found.type.value}"
-    scope.findings.add("GP202", expr.span, message, found.type.value, helps=(_example(want, expr),))
-    return None
-
-
-def _is_unlimited(found: IrExpr) -> bool:
-    return isinstance(found, Const) and found.value == float("inf")
-
-
-def _example(want: Want, expr: ast.Expr) -> str:
-    if want.help:
-        return want.help
-    if want.type is Type.BOOL:
-        return "write true, false or a condition"
-    if want.type is Type.SHARE:
-        if isinstance(expr, ast.Quantity) and expr.unit == "%":
-            return f"write fixed({expr.number}%)"
-        return "write fixed(30%), weight(2), equal or burst(weight = 2)"
-    return f"for example {EXAMPLES[want.type]}" if want.type in EXAMPLES else ""
-
-
-def _with_unit(number: str, type: Type) -> str:
-    units = {
-        Type.DURATION: ("ms", "s"), Type.BYTES: ("MiB", "GiB"), Type.RATIO: ("%",), Type.RATE: ("/s",),
-        Type.BANDWIDTH: ("MiB/s", "GiB/s"),
-    }.get(type, ("",))  # fmt: skip
-    return " or ".join(f"{number}{unit}" for unit in units)
 
 
 # ------------------------------------------------------------------------------------------------------- each kind
@@ -142,7 +85,7 @@ def _resolve(expr: ast.Expr, scope: Scope, want: Type | None) -> IrExpr | None:
         case ast.Binary():
             if expr.op == "in":
                 return _membership(expr, scope)
-            if _is_spaced_rate(expr, scope):
+            if _is_spaced_rate(expr, scope) or _is_list_compared(expr, scope):
                 return None
             left = _resolve(expr.left, scope, None)
             right = _resolve(expr.right, scope, left.type if left is not None else None)
@@ -171,24 +114,30 @@ def _quantity(expr: ast.Quantity, scope: Scope) -> Const | None:
     return None
 
 
-def _condition(expr: ast.Expr, scope: Scope, word: str) -> IrExpr | None:
+def _condition(expr: ast.Expr, scope: Scope, word: str, before: ast.Expr | None = None) -> IrExpr | None:
+    """`before`: the operand before it."""
     found = _resolve(expr, scope, Type.BOOL)
     if found is None or found.type is Type.BOOL:
         return found
     scope.findings.add(
         "GP202", expr.span, f"`{word}` needs a condition, but this is {found.type.value}", found.type.value,
-        helps=(_compare_help(found.type),),
+        helps=(_like_before(expr, before) or compare_help(found.type),),
     )  # fmt: skip
     return None
 
 
-def _compare_help(type: Type) -> str:
-    sample = EXAMPLES.get(type)
-    return f"compare it, for example with `> {sample}`" if type in CAPS else f"compare it with `== {sample or '…'}`"
+def _like_before(expr: ast.Expr, before: ast.Expr | None) -> str:
+    """`user == "a" or "b"`"""
+    if not is_literal(expr) or not isinstance(before, ast.Binary) or before.op not in (*COMPARE, "~"):
+        return ""
+    return f"a comparison has two sides: write {print_expr(before.left)} {before.op} {print_expr(expr)}"
 
 
 def _logic(expr: ast.Logic, scope: Scope) -> IrExpr | None:
-    found = [_condition(operand, scope, expr.op) for operand in expr.operands]
+    befores = (None, *expr.operands)
+    found = [
+        _condition(operand, scope, expr.op, before) for operand, before in zip(expr.operands, befores, strict=False)
+    ]
     operands = [operand for operand in found if operand is not None]
     if len(operands) < len(found):
         return None
@@ -252,14 +201,10 @@ def _report_arithmetic(expr: ast.Binary, left: IrExpr, right: IrExpr, scope: Sco
         helps = ("only numbers and quantities can be calculated with",)
     elif expr.op in "+-":
         wanted = types[id(other)]
-        if _bare(primary):
-            helps = (f"write {wanted.value} such as {EXAMPLES[wanted]}",)
-        elif wanted in EXAMPLES:
-            helps = ("both sides must be of one kind",)
-    elif expr.op == "*":
-        helps = ("multiply by a plain number or a percentage",)
+        helps = (instead(primary, wanted) if _bare(primary) else "both sides must be of one kind",)
     else:
-        helps = (f"divide by a plain number, a percentage, or {left.type.value}",)
+        *some, last = (type.value for op, of, type in ARITHMETIC if (op, of) == (expr.op, left.type))
+        helps = (f"{'multiply' if expr.op == '*' else 'divide'} by {', '.join(some)} or {last}",)
     scope.findings.add(
         "GP202",
         primary.span,
@@ -311,6 +256,19 @@ def _comparison(expr: ast.Binary, left: IrExpr, right: IrExpr, scope: Scope) -> 
     return Op(expr.op, (settled(left), settled(right)), Type.BOOL, expr.span)
 
 
+def _is_list_compared(expr: ast.Binary, scope: Scope) -> bool:
+    """`label("t") == ["a", "b"]`; reports it."""
+    if expr.op not in ("==", "!=") or not isinstance(expr.right, ast.Listing):
+        return False
+    _resolve(expr.left, scope, None)
+    negated = "not " if expr.op == "!=" else ""
+    scope.findings.add(
+        "GP202", expr.right.span, f"`{expr.op}` compares with one value", "a list",
+        helps=(f"write `{negated}{print_expr(expr.left)} in {print_expr(expr.right)}`",),
+    )  # fmt: skip
+    return True
+
+
 def _many(type: Type) -> str:
     return {
         Type.BOOL: "conditions", Type.TEXT: "texts", Type.SHARE: "shares", Type.RESIDENCY: "places for memory",
@@ -327,7 +285,7 @@ def _report_comparison(expr: ast.Binary, left: IrExpr, right: IrExpr, scope: Sco
             )  # fmt: skip
             return
     primary, other, is_type, other_type = expr.right, expr.left, right.type, left.type
-    if _literal(expr.left) and not _literal(expr.right):
+    if is_literal(expr.left) and not is_literal(expr.right):
         primary, other, is_type, other_type = other, primary, other_type, is_type
     scope.findings.add(
         "GP202",
@@ -335,21 +293,8 @@ def _report_comparison(expr: ast.Binary, left: IrExpr, right: IrExpr, scope: Sco
         f"cannot compare {left.type.value} with {right.type.value}",
         is_type.value,
         also=((other.span, other_type.value),),
-        helps=(_instead(primary, other_type),),
+        helps=(instead(primary, other_type),),
     )
-
-
-def _instead(literal: ast.Expr, type: Type) -> str:
-    """What could stand instead of a literal of the wrong type."""
-    if type is Type.TEXT and isinstance(literal, ast.Quantity):
-        return f'write "{literal.number}{literal.unit}"'
-    if type is Type.BOOL:
-        return "a condition is compared with true or false, or stands alone"
-    return f"write {type.value} such as {EXAMPLES[type]}" if type in EXAMPLES else f"compare it with {type.value}"
-
-
-def _literal(expr: ast.Expr) -> bool:
-    return isinstance(expr, ast.Quantity | ast.String | ast.Bool | ast.Unlimited)
 
 
 def _glob(expr: ast.Binary, left: IrExpr, right: IrExpr, scope: Scope) -> IrExpr | None:
@@ -385,7 +330,7 @@ def _membership(expr: ast.Binary, scope: Scope) -> IrExpr | None:
         if ir.type is not left.type or isinstance(left.value if isinstance(left, Const) else None, Share):
             scope.findings.add(
                 "GP202", item.span, f"cannot compare {left.type.value} with {ir.type.value}", ir.type.value,
-                also=((expr.left.span, left.type.value),), helps=(_instead(item, left.type),),
+                also=((expr.left.span, left.type.value),), helps=(instead(item, left.type),),
             )  # fmt: skip
             return None
     if isinstance(left, Const) and all(isinstance(ir, Const) for ir in found):

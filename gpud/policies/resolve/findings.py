@@ -10,6 +10,7 @@ from gpud.policies.source import Source, Span
 
 _MOST_GUESSES = 50
 """Guesses cost time, and nobody reads a thousand."""
+_MOST_NAMED = 12
 
 
 @define
@@ -42,6 +43,12 @@ class Findings:
         """As a help; none if nothing is similar."""
         self._guesses += 1
         return did_you_mean(word, names) if self._guesses <= _MOST_GUESSES else ()
+
+    def one_of(self, word: str, names: Iterable[str]) -> tuple[str, ...]:
+        """The same, or else all there are, if they are few."""
+        known = list(names)
+        few = 0 < len(known) <= _MOST_NAMED
+        return self.did_you_mean(word, known) or ((f"there is {alternatives(known, 'and')}",) if few else ())
 
 
 def alternatives(words: Iterable[str], last: str = "or") -> str:

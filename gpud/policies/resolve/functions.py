@@ -7,10 +7,11 @@ from gpud.policies.ir import Const, IrExpr, OperatorCall, PureCall, TenantRead
 from gpud.policies.plugins.declare import Function
 from gpud.policies.quantities import kept
 from gpud.policies.resolve.arguments import in_range, lay_out, report_lacking, whole_percent
-from gpud.policies.resolve.expressions import Want, constant, resolve, resolve_exact, settled
+from gpud.policies.resolve.expressions import constant, resolve, resolve_exact, settled
 from gpud.policies.resolve.findings import alternatives
 from gpud.policies.resolve.phases import report_fact
 from gpud.policies.resolve.scope import Scope, fixed
+from gpud.policies.resolve.wants import Want
 from gpud.policies.schema import (
     CONSTRUCTORS,
     LABEL_FUNCTIONS,
@@ -92,7 +93,7 @@ def _extreme(call: ast.Call, scope: Scope) -> IrExpr | None:
             scope.findings.add(
                 "GP202", arg.value.span, f"{reason}, but this is {operand.type.value}", operand.type.value,
                 also=((call.args[0].value.span, operands[0].type.value),) if arg is not call.args[0] else (),
-                helps=(f"write only {type.value} here" if type in CAPS else "write numbers or quantities",),
+                helps=(f"write {type.value} here" if type in CAPS else "write numbers or quantities",),
             )  # fmt: skip
             return None
         fitting.append(operand)
@@ -189,7 +190,14 @@ def _operator(call: ast.Call, operator: Operator, scope: Scope, want: Type | Non
             if arg.name is None or any(arg.name.text == parameter.name for parameter in operator.parameters):
                 _look_only(arg, operator, scope)
         return None
-    variable = _steered(given, operator, scope, want) if operator.name == "aimd" else None
+    if word == "aimd" and want in CAPS and want not in _STEERED:
+        assert want is not None
+        scope.findings.add(
+            "GP202", call.function.span, f"`aimd` steers a rate or a percentage, not {want.value}",
+            helps=("steer `max_launch_rate` or `max_compute` with it, for example",),
+        )  # fmt: skip
+        return None
+    variable = _steered(given, operator, scope, want) if word == "aimd" else None
     found: dict[str, IrExpr] = {}
     wrong = False
     for parameter in operator.parameters:

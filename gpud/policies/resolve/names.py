@@ -49,6 +49,8 @@ class Names:
     closed: dict[str, Entry] = field(factory=dict)
     """Those of blocks that have ended."""
     used: dict[str, None] = field(factory=dict)
+    refused: dict[str, None] = field(factory=dict)
+    """Names that cannot be used, which is reported where they are defined: nothing is said about who reads them."""
 
     def get(self, name: str) -> Entry | None:
         return self._entries.get(name)
@@ -91,6 +93,7 @@ def may_be_called(name: ast.Name, kind: str, names: Names, plugins: tuple[str, .
             "GP104", name.span, f"`{name.text}` is {taken}; {_A[kind]} cannot be called that",
             helps=("choose another name",),
         )  # fmt: skip
+        names.refused.setdefault(name.text)
         return False
     first = names.get(name.text)
     if first is not None:

@@ -10,13 +10,13 @@ _MOST = 400
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
     """The most similar name, if any is similar enough: up to a third of the letters off; the first of equals. Else one
-    that begins with the word: `wait_p99` for `wait`."""
+    that the word shortens: `wait_p99` for `wait`, `memory_free` for `mem_free`."""
     if not word or len(word) > _LONGEST:
         return None
     best, most, longer = None, min(max(1, len(word) // 3), len(word) - 1), None
     left = _MOST
     for name in names:
-        if longer is None and len(word) > 2 and name.startswith(f"{word}_"):
+        if longer is None and _shortens(word, name):
             longer = name
         if name == word or abs(len(name) - len(word)) > most:
             continue
@@ -27,6 +27,16 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
         if not left:
             break
     return best or longer
+
+
+def _shortens(word: str, name: str) -> bool:
+    short, long = word.split("_"), name.split("_")
+    pairs = zip(short, long, strict=False)
+    return (
+        name.isidentifier()
+        and len(short) <= len(long)
+        and all(b == a or (len(a) > 2 and b.startswith(a)) for a, b in pairs)
+    )
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> tuple[str, ...]:

@@ -7,11 +7,12 @@ from attrs import evolve
 from gpud.policies import ast
 from gpud.policies.diagnostics import Label
 from gpud.policies.ir import Const, IrParam
-from gpud.policies.resolve.expressions import Want, constant, resolve_exact, settled
+from gpud.policies.resolve.expressions import constant, resolve_exact, settled
 from gpud.policies.resolve.findings import Findings
 from gpud.policies.resolve.names import Entry, may_be_called
 from gpud.policies.resolve.reading import PolicyScope
 from gpud.policies.resolve.scope import fixed
+from gpud.policies.resolve.wants import Want
 from gpud.policies.types import CAPS, EXAMPLES, Type
 
 _TYPES = CAPS | {Type.BOOL, Type.TEXT, Type.SHARE, Type.RESIDENCY, Type.UNLIMITED}
@@ -29,9 +30,10 @@ class Arguments:
             self._take(arg, params)
 
     def _take(self, arg: ast.Arg, params: list[str]) -> None:
+        helps: tuple[str, ...]
         if arg.name is None:
-            sample = params[0] if params else "quiet"
-            self.findings.add("GP204", arg.span, "arguments of a policy have names", helps=(f"write `{sample} = …`",))
+            helps = (f"write `{params[0]} = …`",) if params else (f"`{self._policy}` has no params: leave it out",)
+            self.findings.add("GP204", arg.span, "arguments of a policy have names", helps=helps)
         elif arg.name.text not in params:
             helps = self.findings.did_you_mean(arg.name.text, params)
             if not helps:

@@ -23,6 +23,9 @@ def report_live(findings: Findings, place: Place, ref: ast.Ref) -> None:
     elif place.kind == "limit":
         message = f"`{ref.text}` changes while the tenant runs; `limit` is decided once, when it attaches"
         helps = ("write a constant, a `param` or label_bytes(…)", "to react to it, set a knob in a `when` rule")
+    elif place.kind == "step":
+        message = f"`{ref.text}` changes while the test runs; {place.what} is set to a value that is written here"
+        helps = ("write a constant or a `param`",)
     else:
         message = f"`{ref.text}` changes while the policy runs; {place.what} is fixed when it is loaded"
         helps = ("write a constant or a `param`",)
@@ -69,7 +72,7 @@ def report_knob_read(findings: Findings, ref: ast.Ref, knob: str) -> None:
     if ("class", signal) in SIGNALS:
         helps = f"the signal is `{owner}.{signal}`"
     else:
-        helps = "use the condition that sets it; with `let` it can have a name"
+        helps = "use what sets it; with `let` it can have a name"
     findings.add("GP402", ref.span, f"`{knob}` is set, it cannot be read", "a knob", helps=(helps,))
 
 

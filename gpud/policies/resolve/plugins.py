@@ -10,11 +10,14 @@ def check_uses(file: ast.File, plugins: Plugins, findings: Findings) -> tuple[tu
     """Plugins that a file uses: those that are there, and those that are not, which are reported."""
     there: list[str] = []
     missing: list[str] = []
+    seen: set[str] = set()
     for use in file.uses:
         name = use.plugin
-        if name.text in there or name.text in missing:
+        if name.text in seen:
             findings.add("GP205", name.span, f"`{name.text}` is used twice", helps=("leave one line out",))
-        elif name.text not in plugins:
+            continue
+        seen.add(name.text)
+        if name.text not in plugins:
             helps = findings.did_you_mean(name.text, sorted(plugins)) or (
                 f"install the package that has the plugin `{name.text}`",
             )

@@ -45,6 +45,8 @@ def resolve_policy(
     """The policy with these arguments, and what is wrong with either, in the order of the text. With errors the IR has
     what could be resolved. Never raises for a tree that `parse` made."""
     findings = Findings(file.source)
+    if not policy.name.text.strip():
+        findings.add("GP101", policy.name.span, "a policy needs a name", helps=('for example policy "preempt-mix"',))
     of_arguments = Findings(argument_source or file.source)
     uses, missing = check_uses(file, plugins or {}, findings)
     scope = PolicyScope(findings, VALUE, Names(), plugins or {}, uses, missing)
@@ -156,7 +158,12 @@ class _Reader:
     def _block(self, block: ast.Block) -> None:
         kind, findings = block.kind.text, self.scope.findings
         if kind not in POLICY_BLOCKS:
-            unknown_block(block, False, findings)
+            if kind in self.scope.known.visible("class"):
+                knob = block.settings[0].name.text if block.settings else "pause"
+                helps = (f"set its knobs one by one: `{kind}.{knob} = …`",)
+                findings.add("GP204", block.kind.span, f"`{kind}` is a class, not a block", helps=helps)
+            else:
+                unknown_block(block, False, findings)
             return
         if not self._once(kind, block.kind.span):
             return
@@ -164,6 +171,11 @@ class _Reader:
         if mode is None:
             return
         self.blocks[kind] = read_block(block, mode, self.scope)
+        if kind == "failsafe" and self.mode == "":
+            findings.add(
+                "GP403", block.kind.span, "`failsafe` has no effect in a policy without `arbitrate`",
+                helps=("put it into the policy that arbitrates",),
+            )  # fmt: skip
         if self.mode is not None:
             check_together(self.blocks[kind], self.mode, findings)
 

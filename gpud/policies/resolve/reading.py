@@ -11,7 +11,7 @@ from gpud.policies.resolve import phases
 from gpud.policies.resolve.findings import Findings, alternatives
 from gpud.policies.resolve.names import Entry, Names
 from gpud.policies.resolve.scope import CONDITION, Place
-from gpud.policies.schema import KNOBS, SIGNALS, TENANT_FIELDS, Knob
+from gpud.policies.schema import CONSTRUCTORS, KNOBS, OPERATORS, PURE_FUNCTIONS, SIGNALS, TENANT_FIELDS, Knob
 from gpud.policies.types import Type
 from gpud.policies.values import EQUAL, RESIDENCIES
 
@@ -59,10 +59,15 @@ class PolicyScope:
         entry = self.known.use(first.text)
         if entry is not None:
             return self._entry(entry, ref)
+        refused = first.text in self.known.refused
         if first.text in TENANT_FIELDS:
             if self.place.facts:
                 return TenantRead(first.text, "", ref.span)
+            if refused:
+                return None
             phases.report_fact(self.findings, self.place, ref.span, first.text)
+        elif refused and want not in (Type.RESIDENCY, Type.SHARE):
+            return None  # whoever chose the name means what it was to stand for
         elif first.text == "equal":
             return Const(EQUAL, Type.SHARE, ref.span)
         elif first.text in RESIDENCIES:
@@ -93,21 +98,27 @@ class PolicyScope:
         if defined_elsewhere(self, name):
             return
         helps: tuple[str, ...]
-        if word in ("gpu", "host", "world"):
+        if want is Type.RESIDENCY:
+            helps = (f"write {alternatives(RESIDENCIES)}",)
+        elif word in ("gpu", "host", "world"):
             helps = (f"name one of its signals: `{word}.memory_free`",)
         elif word == "any":
             helps = ("`any` stands alone: `match any`",)
         elif any(signal == word for _, signal in SIGNALS) or word in KNOBS:
             classes = [*self.known.visible("alias"), *self.known.visible("class")]
             helps = (f"say of which class: `{classes[0] if classes else 'gpu'}.{word}`",)
-        elif want is Type.RESIDENCY:
-            helps = (f"write {alternatives(RESIDENCIES)}",)
         elif word in _BOOLS:
             helps = (f"write {_BOOLS[word]}",)
+        elif word in CONSTRUCTORS or word in OPERATORS or word in PURE_FUNCTIONS:
+            helps = (f"`{word}` is a function: write {word}(…)",)
+        elif self.place.kind == "match" and word in _EVERYBODY:
+            helps = ("`match any` takes every job",)
         else:
             helps = self.findings.did_you_mean(word, self.names())
             if want is Type.TEXT and not helps:
                 helps = (f'a text stands in quotes: "{word}"',)
+            elif self.place.kind == "match" and not helps:
+                helps = (f'a label is read with label("{word}")',)
         self.findings.add("GP201", name.span, f"nothing is called `{word}` here", helps=helps)
 
     # ------------------------------------------------------------------------------------------- words with dots
@@ -119,6 +130,9 @@ class PolicyScope:
             scope = first.text
         else:
             scope, entry = "class", self.known.use(first.text)
+            if entry is None and first.text == "label":
+                self._label_with_dot(ref)
+                return None
             if entry is None:
                 unknown_owner(self, first)
                 return None
@@ -152,6 +166,14 @@ class PolicyScope:
             return None
         return Read(SignalRef(scope, job_class, name.text, signal.type, of_tenant), ref.span)
 
+    def _label_with_dot(self, ref: ast.Ref) -> None:
+        """`match label.tier == "online"`"""
+        key = ".".join(part.text for part in ref.parts[1:])
+        if not self.place.facts:
+            phases.report_fact(self.findings, self.place, ref.span, "label")
+            return
+        self.findings.add("GP201", ref.span, "`label` has no parts", helps=(f'write `label("{key}")`',))
+
     def read_knob(self, ref: ast.Ref, job_class: str, knob: Knob) -> IrExpr | None:
         """A knob where a value is expected: an error in policies, readable in tests."""
         phases.report_knob_read(self.findings, ref, knob.name)
@@ -168,13 +190,19 @@ class PolicyScope:
                 helps=(f"its signals are {alternatives(signals, 'and')}",) if signals else (),
             )  # fmt: skip
             return
+        if scope != "class" and first.text in self.known.refused:
+            return
         names = [other for of, other in SIGNALS if of == scope]
         owners = [of for of, other in SIGNALS if other == name.text and of != "class"]
         helps = self.findings.did_you_mean(name.text, [*names, *(KNOBS if scope == "class" else ())])
         if owners and owners[0] != scope:
             helps = (f"did you mean `{owners[0]}.{name.text}`?",)
+        elif ref.text == "gpu.memory_used":
+            helps = ("write gpu.memory_total - gpu.memory_free",)
         elif ("class", name.text) in SIGNALS or (scope != "class" and name.text in KNOBS):
             helps = (f"a class has it: `{next(self.known.visible('class'), 'class')}.{name.text}`",)
+        elif not helps:
+            helps = (f"its signals are {alternatives(names, 'and')}",)
         self.findings.add("GP201", name.span, f"`{first.text}` has no signal `{name.text}`", helps=helps)
 
     # --------------------------------------------------------------------------------------------------- plugins
@@ -194,6 +222,12 @@ class PolicyScope:
             self.findings.add(
                 "GP201", name.span, f"`{owner.text}.{plugin_name.text}` has no parts",
                 helps=(f"write `{owner.text}.{plugin_name.text}`",),
+            )  # fmt: skip
+            return None
+        if plugin_name.text in ("gpu", "host") or self.known.get(plugin_name.text) is not None:
+            self.findings.add(
+                "GP201", plugin_name.span, f"`{plugin_name.text}` does not belong to `{owner.text}`",
+                helps=(f"write `{'.'.join(part.text for part in ref.parts[1:])}`",),
             )  # fmt: skip
             return None
         plugin = self.plugin(plugin_name)
@@ -242,13 +276,17 @@ class PolicyScope:
         return None
 
 
+_EVERYBODY = ("all", "everyone", "everybody", "everything", "others", "default")
 _BOOLS = {"yes": "true", "on": "true", "no": "false", "off": "false", "none": "unlimited", "inf": "unlimited"}
 _KIND = {"param": "a param", "let": "a let", "hours": "the name of hours"}
 
 
 def defined_elsewhere(scope: PolicyScope, name: ast.Name) -> bool:
-    """Is a name that cannot be seen here defined below, or in a block that has ended? Reports it then."""
+    """Is a name that cannot be seen here defined below, or in a block that has ended? Reports it then. Is it none that
+    can be used? That is reported."""
     known, word = scope.known, name.text
+    if word in known.refused:
+        return True
     if word in known.later:
         text, span, helped = f"`{word}` is used above its definition", known.later[word], "move the definition up"
     elif word in known.closed:
@@ -272,7 +310,8 @@ def unknown_owner(scope: PolicyScope, name: ast.Name) -> None:
         owner = next(scope.known.visible("class"), "class")
         helps: tuple[str, ...] = (f"a plugin's signals belong to a class or the gpu: `{owner}.{name.text}.…`",)
     else:
-        helps = scope.findings.did_you_mean(name.text, [*scope.known.visible("class", "alias"), "gpu", "host"])
+        helps = scope.findings.did_you_mean(name.text, ("gpu", "host"))
+        helps = helps or scope.findings.one_of(name.text, scope.known.visible("class", "alias"))
     scope.findings.add("GP201", name.span, f"nothing is called `{name.text}` here", helps=helps)
 
 

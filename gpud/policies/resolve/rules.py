@@ -1,21 +1,20 @@
 """Rules, and what stands in their bodies: bindings, lets, rules."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from attrs import define, field
 
 from gpud.policies import ast
 from gpud.policies.ir import Const, IrBinding, IrBody, IrEach, IrExpr, IrHeld, IrLet, IrRule, KnobRef, LetRead
+from gpud.policies.printer import print_expr
 from gpud.policies.quantities import kept
 from gpud.policies.resolve.arguments import in_range, whole, whole_percent
-from gpud.policies.resolve.expressions import Want, constant, resolve_exact, settled
-from gpud.policies.resolve.findings import alternatives
+from gpud.policies.resolve.expressions import constant, resolve_exact, settled
 from gpud.policies.resolve.names import Entry, may_be_called
 from gpud.policies.resolve.reading import PolicyScope
 from gpud.policies.resolve.scope import CONDITION, VALUE, fixed
-from gpud.policies.resolve.shapes import shape
 from gpud.policies.resolve.targets import Surroundings, Target, read_target
+from gpud.policies.resolve.wants import Want
 from gpud.policies.schema import NOT_NEGATIVE, Range
 from gpud.policies.source import Span
 from gpud.policies.types import CAPS, Type
@@ -111,7 +110,20 @@ class Rules:
         scope = self.scope.at(CONDITION)
         found = resolve_exact(held.condition, scope, Want(f"`{word}`", Type.BOOL, help=_sample(self.scope)))
         condition = settled(found) if found is not None else Const(None, Type.BOOL, held.condition.span)
-        return IrHeld(condition, self._time(held.duration, "the time after `for`", NOT_NEGATIVE), held.span)
+        return IrHeld(condition, self._for(held.duration, word), held.span)
+
+    def _for(self, expr: ast.Expr | None, word: str) -> int:
+        """As `_time`. `A for 1s and B` reads as if the time were `1s and B`."""
+        if not isinstance(expr, ast.Logic):
+            return self._time(expr, "the time after `for`", NOT_NEGATIVE)
+        first: ast.Expr = expr
+        while isinstance(first, ast.Logic):
+            for operand in first.operands[1:]:
+                resolve_exact(operand, self.scope.at(CONDITION), Want(f"`{first.op}`", Type.BOOL))
+            first = first.operands[0]
+        joined = f"write `{word} A {expr.op} B for {print_expr(first)}`, or put one condition into a rule of its own"
+        self.scope.findings.add("GP202", expr.span, "`for` ends a condition", "more than a time", helps=(joined,))
+        return self._time(first, "the time after `for`", NOT_NEGATIVE)
 
     def _time(self, expr: ast.Expr | None, what: str, allowed: Range) -> int:
         """Nanoseconds; 0 for none, and for one that is wrong."""
@@ -135,11 +147,10 @@ class Rules:
             helps: tuple[str, ...] = ("`during` takes hours; for a condition, write `when`",)
             findings.add("GP202", name.span, f"`during` needs hours, but `{name.text}` is {what}", what, helps=helps)
             return None
-        hours = list(known.visible("hours"))
-        helps = findings.did_you_mean(name.text, hours)
-        if not helps:
-            define = f"define them: `hours {name.text} = mon..fri 08:00..22:00`"
-            helps = (f"there is {alternatives(hours, 'and')}" if hours else define,)
+        if name.text in known.refused:
+            return None
+        define = f"define them: `hours {name.text} = mon..fri 08:00..22:00`"
+        helps = findings.one_of(name.text, known.visible("hours")) or (define,)
         findings.add("GP201", name.span, f"no hours are called `{name.text}`", helps=helps)
         return None
 
@@ -195,22 +206,25 @@ class Rules:
         scope = self.scope
         entry = scope.known.use(each.job_class.text)
         job_class = each.job_class.text if entry is not None and entry.kind == "class" else ""
-        if not job_class:
-            helps = scope.findings.did_you_mean(each.job_class.text, scope.known.visible("class"))
+        if not job_class and each.job_class.text not in scope.known.refused:
+            helps = scope.findings.one_of(each.job_class.text, scope.known.visible("class"))
             scope.findings.add("GP201", each.job_class.span, f"no class is called `{each.job_class.text}`", helps=helps)
         mark = scope.known.enter()
-        if may_be_called(each.alias, "alias", scope.known, scope.uses, scope.findings):
+        free = may_be_called(each.alias, "alias", scope.known, scope.uses, scope.findings)
+        if free:
             scope.known.define(Entry("alias", each.alias.text, each.alias.span, None, job_class))
-        inner = Rules(scope, self.around._replace(alias=each.alias.text), [], self.identities)
+        # Of what a name means that cannot be the tenant's, nothing more is said.
+        inner = Rules(scope, self.around._replace(alias=each.alias.text if free else ""), [], self.identities)
         body = inner.body(each.body, f"each {job_class}", 1)
         scope.known.leave(mark)
-        if not job_class:
+        if not job_class or not free:
             return None
         return IrEach(job_class, each.alias.text, tuple(inner.lets), body, each.span)
 
 
 def _described(held: ast.Held) -> str:
-    return shape(held.condition) + (" for #" if held.duration is not None else "")
+    """Without its numbers: rules keep their identity while only numbers change."""
+    return print_expr(held.condition, numbers="#") + (" for #" if held.duration is not None else "")
 
 
 def _sample(scope: PolicyScope) -> str:
@@ -221,7 +235,3 @@ def _sample(scope: PolicyScope) -> str:
 def _tighter(target: Target, text: str) -> str:
     sample: Any = {"any": "true", "all": "false", "furthest": "host"}.get(target.combine)
     return f"write `{text} = {sample}`, or leave it out" if sample else "write a limit, or leave it out"
-
-
-def text_order(found: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(sorted(found, key=lambda item: item.span.start))

@@ -29,7 +29,7 @@ class Place(NamedTuple):
     """What may be read where an expression stands."""
 
     kind: str
-    """`match`, `limit`, `rule`, `fixed`."""
+    """`match`, `limit`, `rule`, `fixed`; `step` of a test."""
     what: str
     """In messages: "`match`", "a condition", "`resume_after`"."""
     live: bool = False

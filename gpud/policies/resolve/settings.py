@@ -7,11 +7,12 @@ from gpud.policies import ast
 from gpud.policies.ir import Const
 from gpud.policies.quantities import exact, kept, show_value
 from gpud.policies.resolve.arguments import in_range, whole, whole_mib, whole_percent
-from gpud.policies.resolve.expressions import Want, constant
+from gpud.policies.resolve.expressions import constant
 from gpud.policies.resolve.findings import alternatives
 from gpud.policies.resolve.functions import arguments, label_value
 from gpud.policies.resolve.reading import PolicyScope
 from gpud.policies.resolve.scope import LIMIT, fixed
+from gpud.policies.resolve.wants import Want
 from gpud.policies.schema import RESERVED, Row
 from gpud.policies.source import Span
 from gpud.policies.types import CAPS, Type
@@ -158,7 +159,9 @@ def _class_name(row: Row, expr: ast.Expr, scope: PolicyScope) -> str | None:
     if entry is not None:
         scope.findings.add("GP202", expr.span, f"`{row.name}` needs names of classes", f"a {entry.kind}")
         return None
-    helps = scope.findings.did_you_mean(expr.text, scope.known.visible("class"))
+    if expr.text in scope.known.refused:
+        return None
+    helps = scope.findings.one_of(expr.text, scope.known.visible("class"))
     scope.findings.add("GP201", expr.span, f"nothing is called `{expr.text}` here", helps=helps)
     return None
 
@@ -233,6 +236,10 @@ def _word(row: Row, expr: ast.Expr, scope: PolicyScope) -> Any:
     const = next(iter(found.values()))
     if const.value == RESIDENCIES[0]:
         scope.findings.add("GP206", const.span, "memory is on the device already", helps=("write spill(host)",))
+        return None
+    if ref.text == "spill" and const.value != "host":
+        message = f"what is over the limit cannot lie on {const.value}"
+        scope.findings.add("GP206", const.span, message, helps=("write spill(host)",))
         return None
     return Choice(ref.text, const.value if isinstance(const.value, str) else kept(const.value, const.type))
 

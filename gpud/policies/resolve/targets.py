@@ -52,7 +52,8 @@ def read_target(ref: ast.Ref, scope: PolicyScope, around: Surroundings) -> Targe
         _report_word(ref, scope, around)
         return None
     if first.text in ("gpu", "host"):
-        _report_device(ref, scope)
+        if first.text not in scope.known.refused:
+            _report_device(ref, scope)
         return None
     entry = scope.known.use(first.text)
     if entry is None:
@@ -145,6 +146,8 @@ def _report_word(ref: ast.Ref, scope: PolicyScope, around: Surroundings) -> None
             helps=helps,
         )  # fmt: skip
         return
+    if word in scope.known.refused:
+        return
     if entry is not None:
         helps = (f"write `{word}.max_compute = …`, for example",)
         scope.findings.add("GP201", ref.span, f"`{word}` is a class, not a knob", helps=helps)
@@ -207,6 +210,11 @@ def _actuator(ref: ast.Ref, job_class: str, scope: PolicyScope, around: Surround
             "GP201", name.span, f"`{owner}.{plugin_name.text}` has no parts",
             helps=(f"write `{owner}.{plugin_name.text}`",) if plugin_name.text in KNOBS else (),
         )  # fmt: skip
+        return None
+    if scope.known.get(plugin_name.text) is not None:
+        rest = ".".join(part.text for part in ref.parts[1:])
+        message = f"`{plugin_name.text}` does not belong to `{ref.parts[0].text}`"
+        scope.findings.add("GP201", plugin_name.span, message, helps=(f"write `{rest}`",))
         return None
     plugin = scope.plugin(plugin_name)
     if plugin is None:

@@ -42,7 +42,10 @@ def _facts(step: ast.Attach, scope: TestScope) -> TenantFacts:
         if word == "labels":
             labels = _labels(setting.value, scope)
         elif word not in TENANT_FIELDS:
-            helps = did_you_mean(word, _SETTINGS) or ("a tenant has labels, exe, user and the like",)
+            helps = did_you_mean(word, _SETTINGS)
+            if not helps and isinstance(setting.value, ast.String):
+                helps = (f'a label stands in a list: `labels = ["{word}={setting.value.text}"]`',)
+            helps = helps or ("a tenant has labels, exe, user and the like",)
             scope.findings.add("GP204", setting.name.span, f"a tenant has no `{word}`", helps=helps)
         elif isinstance(setting.value, ast.String):
             texts[word] = setting.value.text

@@ -45,7 +45,7 @@ class TestScope(PolicyScope):
     def read(self, ref: ast.Ref, want: Type | None = None) -> IrExpr | None:
         first = ref.parts[0].text
         if ref.text == "missing":
-            return Const(None, want or Type.NUMBER, ref.span)
+            return self._missing(ref, want)
         if first == "world":
             return self._world(ref)
         if first in self.tenants:
@@ -55,6 +55,15 @@ class TestScope(PolicyScope):
         if len(ref.parts) == 2 and first in self.known.visible("class") and ref.parts[1].text in GATE:
             return self._gate(ref)
         return super().read(ref, want)
+
+    def _missing(self, ref: ast.Ref, want: Type | None) -> IrExpr | None:
+        if not self.place.live:
+            return Const(None, want or Type.NUMBER, ref.span)
+        self.findings.add(
+            "GP701", ref.span, "what is missing is not known: nothing is equal to it",
+            helps=("look at what the policy does then: `at 2s expect low.pause`, for example",),
+        )  # fmt: skip
+        return None
 
     def _world(self, ref: ast.Ref) -> IrExpr | None:
         if self.world is None:
@@ -75,7 +84,7 @@ class TestScope(PolicyScope):
         if len(ref.parts) == 1:
             self.findings.add(
                 "GP202", ref.span, f"`{tenant}` is a tenant, not a value", "a tenant",
-                helps=(f"name one of its signals: `{tenant}.active`",),
+                helps=(f"name its class, or one of its signals: `{tenant}.class`, `{tenant}.active`",),
             )  # fmt: skip
             return None
         name = ref.parts[1].text

@@ -8,13 +8,14 @@ from attrs import define, field
 from gpud.policies import ast
 from gpud.policies.diagnostics import Diagnostic, has_errors
 from gpud.policies.ir import Const, IrPolicy, Observed, Read
-from gpud.policies.library import Library
+from gpud.policies.library import Library, names_of
 from gpud.policies.plugins.declare import Plugins
 from gpud.policies.resolve import resolve_policy
-from gpud.policies.resolve.expressions import Want, resolve
+from gpud.policies.resolve.expressions import resolve
 from gpud.policies.resolve.findings import Findings
 from gpud.policies.resolve.nearest import did_you_mean
-from gpud.policies.resolve.scope import fixed
+from gpud.policies.resolve.scope import Place, fixed
+from gpud.policies.resolve.wants import Want
 from gpud.policies.schema import KNOBS, SIGNALS, UNLIMITED
 from gpud.policies.simulate.attached import classes_of, resolve_attached
 from gpud.policies.simulate.evaluate import Reading, readings
@@ -132,7 +133,7 @@ class _Maker:
             if name not in library.broken:
                 self.findings.add(
                     "GP701", use.applied.policy.span, f"no policy is called `{name}`",
-                    helps=did_you_mean(name, library.policies),
+                    helps=did_you_mean(name, library.policies) or names_of(library),
                 )  # fmt: skip
             return None
         written = self.file.source.text[use.applied.policy.span.end : use.applied.span.end]
@@ -286,7 +287,7 @@ class _Maker:
     def _value(self, expr: ast.Expr, change: Change, type: Type) -> Any:
         world = self.world.kind if self.world is not None and not change.owner else None
         unlimited = type in CAPS if world is None else world.range_of(change.name).holds(UNLIMITED)
-        found = resolve(expr, self.scope.at(fixed(f"`{change.key}`")), Want(f"`{change.key}`", type, unlimited))
+        found = resolve(expr, self.scope.at(Place("step", f"`{change.key}`")), Want(f"`{change.key}`", type, unlimited))
         if found is None:
             return None
         if not isinstance(found, Const):

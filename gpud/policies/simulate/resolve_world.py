@@ -6,10 +6,11 @@ from typing import Any
 from gpud.policies import ast
 from gpud.policies.ir import Const
 from gpud.policies.quantities import show_value
-from gpud.policies.resolve.expressions import Want, resolve
+from gpud.policies.resolve.expressions import resolve
 from gpud.policies.resolve.findings import Findings, alternatives
 from gpud.policies.resolve.nearest import did_you_mean
-from gpud.policies.resolve.scope import fixed
+from gpud.policies.resolve.scope import Place
+from gpud.policies.resolve.wants import Want
 from gpud.policies.schema import UNLIMITED
 from gpud.policies.simulate.naming import TestScope
 from gpud.policies.simulate.plan import WorldPlan
@@ -118,7 +119,7 @@ def _value(arg: ast.Arg, parameter: WorldParameter, kind: WorldKind, scope: Test
 def _constant(arg: ast.Arg, type: Type, kind: WorldKind, scope: TestScope) -> Any:
     name = arg.name.text if arg.name else ""
     found = resolve(
-        arg.value, scope.at(fixed(f"`{name}`")), Want(f"`{name}`", type, kind.range_of(name).holds(UNLIMITED))
+        arg.value, scope.at(Place("step", f"`{name}`")), Want(f"`{name}`", type, kind.range_of(name).holds(UNLIMITED))
     )
     if isinstance(found, Const) and found.value is not None:
         return found.value if in_range(scope.findings, arg.value.span, name, found, kind) else None

@@ -107,7 +107,8 @@ def begin(
     use_gate: bool = False,
 ) -> Simulation:
     """The run of a plan, at its beginning."""
-    signals = Signals(tuple(job_class.name for job_class in plan.policy.classes), plan.members)
+    classes = tuple(job_class.name for job_class in plan.policy.classes)
+    signals = Signals(classes, plan.members, began_ns=BEGIN_NS)
     gate = use_gate or any(
         isinstance(read, Observed) and read.kind == "gate" for check in plan.checks for read in check.reads
     )

@@ -7,7 +7,7 @@ its signals are those of its members together, and are set on the members. The k
 `active` and `idle_for` go together. A class is active while one of its rates, or `busy`, is above zero; once a test
 sets `active` or `idle_for` itself, the rates no longer move them. `active = true` makes `idle_for` zero; `active =
 false` lets it count on from that moment, and so does a value given to `idle_for`, which also makes the class idle if it
-is above zero. A class that never was active has been idle for `unlimited`.
+is above zero. A class that never was active has been idle for `unlimited`, one tenant since it attached, at the start.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -73,6 +73,8 @@ class Signals:
     """Attached tenant → its class."""
     values: dict[str, Any] = field(factory=dict)
     watches: dict[str, Stopwatch] = field(factory=dict)
+    began_ns: int = 0
+    """When members attached."""
     _of_class: dict[str, list[str]] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -117,8 +119,19 @@ class Signals:
         """The same for whoever reads it often: `reader(key)(now)`."""
         owner, _, name = key.partition(".")
         if self.is_joint(key):
-            parts = [self.reader(f"{member}.{name}") for member in self._of_class[owner]]
+            parts = [self._part(f"{member}.{name}") for member in self._of_class[owner]]
             return lambda now: _together(name, [part(now) for part in parts])
+        watch = self.watches.get(owner)
+        if watch is not None and name == "idle_for" and owner in self.members:
+            return lambda now: self._since_attached(watch.idle_for(now), now)
+        return self._part(key)
+
+    def _since_attached(self, idle_for: float | None, now: int) -> float | None:
+        return now - self.began_ns if idle_for == UNLIMITED else idle_for
+
+    def _part(self, key: str) -> Callable[[int], Any]:
+        """Of one owner, as it counts for its class."""
+        owner, _, name = key.partition(".")
         watch = self.watches.get(owner)
         if watch is not None and name == "active":
             return lambda now: watch.active
@@ -130,8 +143,11 @@ class Signals:
         """When the stopwatches began that make up this owner's `idle_for`."""
         for name in self._of_class.get(owner) or [owner]:
             watch = self.watches[name]
-            if watch.active is False and not watch.missing and watch.since_ns is not None:
-                yield watch.since_ns
+            if watch.active is False and not watch.missing:
+                if watch.since_ns is not None:
+                    yield watch.since_ns
+                elif owner in self.members:
+                    yield self.began_ns
 
 
 def _together(name: str, values: list[Any]) -> Any:

@@ -66,7 +66,7 @@ def read_lines(path: Path) -> Iterator[str]:
     try:
         if not path.is_file():
             what = "is not a file" if path.exists() else "there is no such file"
-            raise TraceError(f"{path}: {what}; name a recording made by `gpud record`")
+            raise TraceError(f"{path}: {what}; name a recording; docs/policy-language.md says what is in one")
         with path.open(encoding="utf-8", newline="\n") as file:
             number = 0
             while line := file.readline(_LONGEST_LINE):

@@ -4,9 +4,7 @@ from gpud.policies import ast
 from gpud.policies.diagnostics import Diagnostic, Label
 from gpud.policies.source import Source, Span
 from gpud.policies.syntax.expected import in_words
-from gpud.policies.syntax.misspelt import TOKENS, WORDS
-from gpud.policies.syntax.mistakes import MISTAKES
-from gpud.policies.syntax.place import OPENS, Place
+from gpud.policies.syntax.place import OPENS, STARTERS, Place
 from gpud.policies.syntax.say import say, shown
 from gpud.policies.syntax.tree import Refused
 
@@ -79,10 +77,13 @@ def refusal(source: Source, refused: Refused) -> Diagnostic:
 
 def describe(place: Place, *, cut: bool) -> Diagnostic:
     """`cut`: the token begins another item, so this one is not closed."""
+    from gpud.policies.syntax.misspelt import TOKENS, WORDS  # files without mistakes need not pay for them
+    from gpud.policies.syntax.mistakes import MISTAKES, no_target
+
     if place.begin == 0 and place.at < 2:
         return _no_version(place)
     if place.ended or (cut and place.open):
-        return _not_closed(place)
+        return no_target(place) or _not_closed(place)
     for recognise in (*TOKENS, *MISTAKES, *WORDS):
         found = recognise(place)
         if found is not None:
@@ -169,6 +170,6 @@ def _unclosed_above(place: Place) -> tuple[Label, ...]:
             or "\n" not in place.source.text[start : place.span().start]
         ):
             return ()
-    elif place.kind() not in ("LBRACE", "RBRACE"):
+    elif place.kind() not in ("LBRACE", "RBRACE", *STARTERS):
         return ()
     return (Label(place.source, Span(start, end), f"is this `{place.source.text[start:end]}` closed?"),)

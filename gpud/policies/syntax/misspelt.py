@@ -1,21 +1,14 @@
-"""Mistakes in one token or two: numbers, names, quotes, operators of other languages."""
+"""Mistakes in one token or two: names, quotes, operators and words of other languages. numbers.py has numbers."""
 
 import re
 from collections.abc import Callable
 
 from gpud.policies.diagnostics import Diagnostic
+from gpud.policies.schema import CONSTRUCTORS
+from gpud.policies.syntax.numbers import NUMBERS, duration, negative
 from gpud.policies.syntax.place import Place
 from gpud.policies.syntax.say import say, shown
-from gpud.policies.syntax.tokens import BAD_CHARACTER, BAD_NUMBER, BAD_WORD, OPEN_STRING
-
-_UNITS = {
-    "ns": "ns", "us": "us", "µs": "us", "usec": "us", "ms": "ms", "msec": "ms", "millis": "ms",
-    "s": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s",
-    "min": "min", "mins": "min", "minute": "min", "minutes": "min", "h": "h", "hr": "h", "hour": "h", "hours": "h",
-    "b": "B", "byte": "B", "bytes": "B", "kb": "KiB", "kib": "KiB", "mb": "MiB", "mib": "MiB", "gb": "GiB",
-    "gib": "GiB", "tb": "TiB", "tib": "TiB", "percent": "%", "%": "%",
-}  # fmt: skip
-"""What people write behind a number, in small letters → the unit that is meant."""
+from gpud.policies.syntax.tokens import BAD_CHARACTER, BAD_WORD, OPEN_STRING
 
 _CHARACTERS = {
     "&": "write `and`",
@@ -33,6 +26,8 @@ _CHARACTERS = {
     "…": "write `..`",
     "^": "there are no powers: multiply",
     "\\": "delete it: a line may simply go on in the next",
+    "?": "a value has no `if` in it: bind one value, and the other one in a rule `when <condition> { … }`",
+    "°": "a temperature is a plain number, in °C",
     "$": "a name stands for itself: write it without `$`",
     "\u00a0": "this is a no-break space: replace it by a plain one",
     "\u200b": "this is a space without width: delete it",
@@ -75,92 +70,6 @@ def open_string(place: Place) -> Diagnostic | None:
         span=(start, start + min(len(text), 80)),
         label='no `"` at its end',
     )
-
-
-def bad_number(place: Place) -> Diagnostic | None:
-    """`22h00`, `8:5`, `1e5`, `0x10`."""
-    span = next((place.span(near - 1, near + 1) for near in (0, 1) if _odd_time(place, near)), place.span())
-    if span == place.span() and place.kind() != BAD_NUMBER:
-        return None
-    text = place.source.text[slice(*span)]
-    if found := re.fullmatch(r"(\d{1,2})[hH.:](\d{1,2})(:\d+)?", text):
-        hour, minute = found[1], found[2]
-        help_ = f"write a time with two digits after the colon: `{hour.zfill(2)}:{minute.zfill(2)}`"
-    elif found := re.fullmatch(r"(\d{1,4})[eE](\d{1,2})", text):
-        help_ = f"write it out: `{int(found[1]) * 10 ** int(found[2]):_}`" if int(found[2]) < 12 else "write it out"
-    elif re.match(r"0[xXbBoO]", text):
-        help_ = "write it with decimal digits"
-    elif re.match(r"\d+[hms]\w*\d+[ms]", text):
-        help_ = "one number and one unit: `90s` for a minute and a half"
-    else:
-        help_ = "a number may be followed by one unit, such as `20ms`, and then by a space"
-    return say(place, help_, span=span, message=f"`{shown(text)}` is no number", label="cannot be read")
-
-
-def _odd_time(place: Place, near: int) -> bool:
-    """`8:5`, seen from its colon."""
-    return (
-        place.text(near) == ":"
-        and place.kind(near - 1) == place.kind(near + 1) == "NUMBER"
-        and place.glued(near)
-        and place.glued(near + 1)
-    )
-
-
-def unit_apart(place: Place) -> Diagnostic | None:
-    """`20 GB`; the error may show one token later."""
-    for near in (0, -1):
-        word = place.text(near)
-        if (
-            place.kind(near - 1) == "NUMBER"
-            and word.lower() in _UNITS
-            and not place.glued(near)
-            and place.same_line(near)
-        ):
-            together = place.text(near - 1) + _UNITS[word.lower()]
-            return say(
-                place,
-                f"write `{together}`",
-                code="GP103",
-                message=f"a space between a number and its unit `{word}`",
-                span=(place.span(near - 1).start, place.span(near).end),
-                label="belongs together",
-            )
-    return None
-
-
-def digit_first(place: Place) -> Diagnostic | None:
-    """`.5`"""
-    if place.kind() == "DOT" and place.glued(1) and place.kind(1) in ("NUMBER", "QUANTITY", "RATE"):
-        return say(place, f"write `0.{place.text(1)}`", span=(place.span().start, place.span(1).end))
-    return None
-
-
-def grouped_digits(place: Place) -> Diagnostic | None:
-    """`1,000`"""
-    near = 0 if place.kind() == "COMMA" else -1
-    after = place.text(near + 1)
-    if (
-        place.kind(near) == "COMMA"
-        and place.kind(near - 1) == "NUMBER"
-        and place.glued(near)
-        and place.glued(near + 1)
-        and re.match(r"\d{3}(?!\d)", after)
-    ):
-        return say(
-            place,
-            f"write `{place.text(near - 1)}_{after}`",
-            span=(place.span(near - 1).start, place.span(near + 1).end),
-            message="digits are grouped with `_`, not with a comma",
-            label="two numbers",
-        )
-    return None
-
-
-def negative(place: Place) -> Diagnostic | None:
-    if place.text() == "-" and "NUMBER" in place.accepted and "ADD" not in place.accepted:
-        return say(place, "no value is below zero: write a difference, such as `a - b`")
-    return None
 
 
 def comment(place: Place) -> Diagnostic | None:
@@ -220,13 +129,6 @@ def _second_equals(place: Place) -> Diagnostic:
     return say(place, "to compare, write `==`")
 
 
-def duration(place: Place) -> Diagnostic | None:
-    """`when a 2s`"""
-    if place.kind() == "QUANTITY" and "FOR" in place.accepted:
-        return say(place, f"write `for {shown(place.text())}`")
-    return None
-
-
 def name(place: Place) -> Diagnostic | None:
     """Names with `-`, capitals or quotes; texts without."""
     kind, text, accepted = place.kind(), place.text(), place.accepted
@@ -235,6 +137,10 @@ def name(place: Place) -> Diagnostic | None:
         return say(place, f"write `{run.replace('-', '_')}`; only names of policies, in quotes, may have a `-`")
     if kind in ("NAME", BAD_WORD) and "STRING" in accepted and "NAME" not in accepted:
         return say(place, f'put it in quotes: `"{_run(place, 0)}"`')
+    if kind == "STRING" and place.kind(-1) == "NAME" and place.glued() and place.kind(-2) == "STRING":
+        return say(
+            place, "a text has no `\"` inside it: leave them out, or write `'`", label="this begins another text"
+        )
     if kind == "STRING" and "NAME" in accepted and not {"STRING", "ADD"} & accepted:
         bare = re.fullmatch(r'"([a-z_][a-z0-9_]*)"', text)
         return say(place, "a name stands without quotes" + (f": write `{shown(bare[1])}`" if bare else ""))
@@ -290,18 +196,34 @@ def small_word(place: Place) -> Diagnostic | None:
 
 
 def _run(place: Place, near: int) -> str:
-    """A token and all that is glued to it, on both sides: `preempt-mix`."""
+    """A token and all that is glued to it, on both sides: `preempt-mix`, `Europe/Berlin`."""
     first = last = near
-    while place.glued(first) and place.kind(first - 1) in ("NAME", "ADD", "NUMBER", BAD_WORD):
+    while place.glued(first) and _is_of_word(place, first - 1):
         first -= 1
-    while place.glued(last + 1) and place.kind(last + 1) in ("NAME", "ADD", "NUMBER", BAD_WORD, "DOT", BAD_NUMBER):
+    while place.glued(last + 1) and _is_of_word(place, last + 1):
         last += 1
     return shown(place.source.text[slice(*place.span(first, last))])
 
 
+def _is_of_word(place: Place, near: int) -> bool:
+    return bool(re.fullmatch(r"[\w./+-]+", place.text(near)))
+
+
+def brackets(place: Place) -> Diagnostic | None:
+    """`label["tier"]`; `fixed 30%`"""
+    if place.kind(-1) != "NAME" or "LPAR" not in place.accepted:
+        return None
+    word = place.text(-1)
+    if place.kind() == "LSQB" and place.glued():
+        return say(place, f"arguments stand in parentheses: `{word}(…)`")
+    if word in CONSTRUCTORS and place.kind() in ("NUMBER", "QUANTITY", "STRING") and place.same_line(0):
+        return say(place, f"arguments stand in parentheses: `{word}({shown(place.text())})`")
+    return None
+
+
 TOKENS: tuple[Callable[[Place], Diagnostic | None], ...] = (
-    open_string, bad_number, unit_apart, digit_first, grouped_digits, comment, operator, negative, duration,
+    open_string, *NUMBERS, comment, operator, negative, duration, brackets,
 )  # fmt: skip
 """Looked at first."""
-WORDS: tuple[Callable[[Place], Diagnostic | None], ...] = (name, small_word, character)
+WORDS: tuple[Callable[[Place], Diagnostic | None], ...] = (small_word, name, character)
 """Looked at last: structure says more than a word."""

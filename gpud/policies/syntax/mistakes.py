@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from gpud.policies.diagnostics import Diagnostic
+from gpud.policies.schema import BLOCKS
 from gpud.policies.syntax.place import Place
 from gpud.policies.syntax.say import say, shown
 from gpud.policies.syntax.tokens import BAD
@@ -72,6 +73,13 @@ def order_of_parts(place: Place) -> Diagnostic | None:
         return say(place, "`until` stands before `because`")
     if kind == "FOR" and place.kind(-1) == "STRING":
         return say(place, "`for` stands behind its condition, before `because`")
+    if kind in ("UNTIL", "BECAUSE") and place.kind(-1) == "RBRACE":
+        return say(place, f"`{place.text()}` stands before the `{{` of its rule")
+    if kind == "FOR" and "for" in _since_until(place):
+        return say(place, "one `for` ends a condition: write `A and B for 1s`, or put B into a rule inside this one")
+    if kind == "NAME" and place.text() in _FOR_WORDS and "FOR" in place.accepted:
+        time = place.text(1) if place.kind(1) == "QUANTITY" else "1s"
+        return say(place, f"how long it must be so is said with `for`: write `for {shown(time)}`")
     if kind == "MATCH" and place.accepted != {"LBRACE"}:
         inside = place.block[:1] == ["class"]
         return say(place, "`match` stands once and first in a class" if inside else "`match` stands in a class")
@@ -86,7 +94,20 @@ def order_of_parts(place: Place) -> Diagnostic | None:
     return None
 
 
+_FOR_WORDS = frozenset(("after", "since", "longer"))
+
+
+def _since_until(place: Place) -> list[str]:
+    """The words of a rule's condition so far."""
+    words = place.words_before(place.at)
+    return words[len(words) - words[::-1].index("until") :] if "until" in words else words
+
+
 def comparison(place: Place) -> Diagnostic | None:
+    if place.kind() == "SLASH" and place.text(-1) == "~":
+        return say(place, 'a pattern is a text in quotes: `exe ~ "*/python*"`')
+    if place.kind() == "STAR" and place.kind(-1) == "MATCH":
+        return say(place, "write `match any`: it takes every job")
     if place.kind() == "CMP" and "AND" in place.accepted:
         return say(place, "comparisons do not chain: write `a < b and b < c`", label="the second comparison")
     if place.kind() == "NOT" and place.kind(1) == "IN":
@@ -96,12 +117,55 @@ def comparison(place: Place) -> Diagnostic | None:
     return None
 
 
+_GOES_ON = ("EQUAL", "DOT", "LBRACE")
+"""Behind a name: it begins something of its own."""
+
+
 def comma(place: Place) -> Diagnostic | None:
     if place.kind(-1) == "COMMA" and place.kind() in ("RPAR", "RSQB", "RBRACE"):
         return say(place, "delete the comma before it")
-    if place.kind() == "COMMA" and place.block and "COMMA" not in place.accepted:
-        return say(place, "delete it: a new line or a space is enough between two settings")
+    if place.kind() != "COMMA" or not place.block or "COMMA" in place.accepted:
+        return None
+    if place.accepted == {"LBRACE"}:
+        return say(place, "each has a block of its own: write it twice")
+    head, is_setting = place.words_before(place.at)[:1], place.kind(2) in _GOES_ON
+    if head in (["when"], ["guard"]) or (head == ["match"] and not is_setting):
+        return say(place, "conditions are joined by `and` or `or`")
+    if place.kind(-2) == "EQUAL" and place.kind(-1) == place.kind(1) == "NAME" and place.kind(2) not in _GOES_ON:
+        return say(place, f"several values stand in brackets: `[{place.text(-1)}, {place.text(1)}]`")
+    return say(place, "delete it: a new line or a space is enough between two settings")
+
+
+def missing_brace(place: Place) -> Diagnostic | None:
+    """`when high.active low.pause = true`"""
+    rule = place.words_before(place.at)[:1]
+    if (
+        "LBRACE" in place.accepted
+        and place.kind() == "NAME"
+        and rule
+        and rule[0] in ("when", "guard", "during", "else")
+    ):
+        run = 1
+        while place.kind(run) in ("DOT", "NAME"):
+            run += 1
+        if run > 1 and place.kind(run) == "EQUAL":
+            return say(place, "what a rule sets stands in braces: `{ … }`", label="expected `{`")
     return None
+
+
+def during_condition(place: Place) -> Diagnostic | None:
+    """`during mon..fri 08:00..12:00`, `during day and high.active`, `during not day`, `during day for 5min`"""
+    words = place.words_before(place.at)
+    if words[:1] != ["during"] or len(words) > 3:
+        return None
+    if len(words) == 2 and place.kind() in ("DOTS", "TIME"):
+        helped = f"`during` takes a name: define `hours x = {words[1]}…` in the policy, and write `during x`"
+    elif place.kind() in ("AND", "OR", "NOT", "FOR", "CMP", "DOT"):
+        rest = " ".join([*words[1:], place.text(), "…"]).replace(" . ", ".")
+        helped = f"`during` takes the name of hours, nothing else; for a condition, write `when {rest}`"
+    else:
+        return None
+    return say(place, helped, label="not expected here")
 
 
 def surplus_brace(place: Place) -> Diagnostic | None:
@@ -119,10 +183,20 @@ def block_with_equals(place: Place) -> Diagnostic | None:
     return None
 
 
+_TARGETS = "write `to gpu 0`, `to gpu 0..3` or `to gpu *`"
+
+
+def no_target(place: Place) -> Diagnostic | None:
+    """`apply … to all`, where the text ends."""
+    if place.ended and place.kind(-2) == "TO" and place.kind(-1) == "NAME" and place.text(-1) != "gpu":
+        return say(place, _TARGETS, span=place.span(-1))
+    return None
+
+
 def target(place: Place) -> Diagnostic | None:
-    """`apply … to 0`, `to gpu all`"""
+    """`apply … to 0`, `to gpu all`, `to gpu 0 1`"""
     if place.kind(-1) == "TO" and place.accepted == {"NAME"}:
-        return say(place, "write `to gpu 0`, `to gpu 0..3` or `to gpu *`")
+        return say(place, _TARGETS)
     if (
         place.kind() == "NAME"
         and "STAR" in place.accepted
@@ -130,6 +204,13 @@ def target(place: Place) -> Diagnostic | None:
         and "NAME" not in place.accepted
     ):
         return say(place, "write a number, a UUID in quotes, or `*` for every GPU")
+    targets = ("NUMBER", "STRING", "STAR")
+    if (
+        place.kind() in (*targets, "AND")
+        and place.kind(-1) in targets
+        and place.words_before(place.at)[:1] == ["apply"]
+    ):
+        return say(place, "write a comma between two of them: `to gpu 0, 2..3`")
     if place.kind() == "TO" and "DOTS" in place.accepted:
         return say(place, f"a range is written with `..`: `{shown(place.text(-1))}..{shown(place.text(1))}`")
     return None
@@ -167,10 +248,18 @@ _PLACES = {
 
 def wrong_block(place: Place) -> Diagnostic | None:
     """Something of the policy in a class or a rule; a rule's binding among settings."""
-    if not place.block or place.block[0] == "policy":
+    kind = place.kind()
+    if not place.block:
+        if kind in _TO_POLICY and "POLICY" in place.accepted:
+            return say(place, f"{_TO_POLICY[kind]} stands in a policy: was a `}}` closed above too early?")
         return None
-    opener, kind = place.block[0], place.kind()
+    if place.block[0] == "policy":
+        return None
+    opener = place.block[0]
     where = _PLACES.get(opener, f"`{opener}`")
+    found = _block_in_rule(place, where) if where in ("a rule", "a guard") else None
+    if found is not None:
+        return found
     if kind == "DOT" and "EQUAL" in place.accepted and (opener == "class" or opener not in _PLACES):
         binding = f"{shown(place.text(-1))}.{shown(place.text(1))}"
         return say(
@@ -187,7 +276,28 @@ def wrong_block(place: Place) -> Diagnostic | None:
     return None
 
 
+def _block_in_rule(place: Place, where: str) -> Diagnostic | None:
+    """`when … { arbitrate share { … } }`, `when … { low { pause = true } }`"""
+    if place.kind() not in ("LBRACE", "NAME") or place.kind(-1) != "NAME" or place.kind(-2) not in _BEFORE_A_MEMBER:
+        return None
+    word, span = place.text(-1), place.span(-1)
+    if word == "limit" and place.kind() == "LBRACE":
+        return say(place, "`limit` stands in a class: write `class … { match … limit { … } }`", span=span)
+    if word == "arbitrate" or (word in _BLOCKS and place.kind() == "LBRACE"):
+        help_ = f"`{word}` does not stand in {where}: write it in the policy, behind the `}}` of {where}"
+        return say(place, help_, span=span)
+    if place.kind() == "LBRACE" and place.kind(1) == "NAME" and place.kind(2) == "EQUAL":
+        return say(place, f"knobs are set one by one: `{shown(word)}.{shown(place.text(1))} = …`")
+    return None
+
+
+_BLOCKS = frozenset(kind for kind, _ in BLOCKS)
+_BEFORE_A_MEMBER = (
+    "LBRACE", "RBRACE", "RPAR", "RSQB", "NAME", "STRING", "NUMBER", "QUANTITY", "RATE", "TRUE", "FALSE", "UNLIMITED",
+)  # fmt: skip
+"""Ends of what may come before it."""
+
 MISTAKES: tuple[Callable[[Place], Diagnostic | None], ...] = (
-    loop, else_if, order_of_parts, comparison, comma, surplus_brace, block_with_equals, target, reserved, command,
-    wrong_block,
+    loop, else_if, order_of_parts, comparison, comma, missing_brace, during_condition, surplus_brace, block_with_equals,
+    target, reserved, command, wrong_block,
 )  # fmt: skip

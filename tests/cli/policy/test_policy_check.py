@@ -181,3 +181,19 @@ def test_cheap_to_import() -> None:
         timeout=60,
     )
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+def test_a_directory_that_a_daemon_would_reject_for_it_says_not_where_it_runs(policy: Policy, tmp_path: Path) -> None:
+    """A single file of it is part of a set; `--policy` may say where the set runs, so it is a warning."""
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "p.gpol").write_text(
+        'gpol 1\npolicy "p" {\n  class low { match any }\n  arbitrate open {}\n}\n'
+    )
+    done = policy("check", tmp_path / "set")
+    assert done.returncode == 0
+    assert "warning[GP314]" in done.stdout
+    assert 'apply "p" to gpu *' in done.stdout
+    assert policy("check", "--strict", tmp_path / "set").returncode == 1
+    assert "GP314" not in policy("check", tmp_path / "set" / "p.gpol").stdout
+    (tmp_path / "set" / "site.gpol").write_text('gpol 1\napply "p" to gpu *\n')
+    assert "no findings" in policy("check", tmp_path / "set").stdout

@@ -51,7 +51,7 @@ def test_choosing(policy: Policy, tests: Path) -> None:
     assert policy("test", "set", "-k", "good").stdout.endswith("1 passed, 1 failed\n"), "by the policy's name"
     done = policy("test", "set", "-k", "tide")
     assert done.returncode == 2
-    assert "no test has 'tide' in its name" in done.stderr
+    assert "no test has 'tide' in its name\n  these files have 2 tests\n" in done.stderr
 
 
 def test_a_file_of_tests_alone(policy: Policy, tests: Path) -> None:
