@@ -128,7 +128,7 @@ def test_aimd_takes_the_type_of_its_knob() -> None:
     arguments = {name: value.value for name, value in rate.args if isinstance(value, Const)}
     assert arguments == {
         "probe": False, "settle": 0, "period": 100_000_000, "start": 20.0, "floor": 20.0, "ceiling": 90.0,
-        "add": 20.0, "multiply": 0.7, "ramp": 1.0,
+        "add": 20.0, "multiply": 0.7, "ramp": 1.0, "used": math.inf,
     }  # fmt: skip
 
 

@@ -201,10 +201,10 @@ def parse(lines: Iterable[str], where: str = "device log") -> DeviceLog:
         try:
             fields = json.loads(line)
             kind = fields["type"]
-            if kind in _KINDS:
-                _KINDS[kind](found, fields)
             if fields.get("lost_lines"):
                 raise BadLog(f"{where}: {fields['lost_lines']} lines could not be written; is the disk full?")
+            if kind in _KINDS:
+                _KINDS[kind](found, fields)
         except (ValueError, KeyError, TypeError) as error:
             raise BadLog(f"{where}:{number}: not a line of a device log ({type(error).__name__}: {error})") from None
     if found.header is None:
