@@ -56,6 +56,7 @@ void clients_accept(struct node *node)
         client->node = node;
         client->socket = fd;
         client->doorbell = -1;
+        client->reply_fd = -1;
         client->pid = peer.pid;
         /* A forked child may keep the socket of a dead client open: its process is watched too. */
         client->pidfd = peer.pid ? (int)syscall(SYS_pidfd_open, peer.pid, 0) : -1;
@@ -85,6 +86,15 @@ static int make_page(const char *name, uint64_t bytes, int seals, void **at)
     return fd;
 }
 
+/* Whoever writes 3g.20gb means 3g. */
+static bool same_mode(const struct node *node, const char *text)
+{
+    static struct profile other;
+    char why[256];
+    other = *node->profile;
+    return profile_mode(&other, text, why, sizeof why) && !strcmp(other.mode, node->profile->mode);
+}
+
 /* Does the node have what the client's environment asks for? Else a sentence in the reply. */
 static bool agreed(const struct node *node, const struct sim_hello *hello, struct sim_reply *reply)
 {
@@ -99,15 +109,21 @@ static bool agreed(const struct node *node, const struct sim_hello *hello, struc
     else if (asked[0] && (strncmp(asked, node->profile->name, n) || node->profile->name[n]))
         snprintf(text, SIM_TEXT, "GPUD_SIM_PROFILE=%s: node %s already runs with profile %s; use another GPUD_SIM_NODE", hello->profile,
                  node->name, node->profile->name);
-    else if (hello->devices && hello->devices != node->device_count)
+    else if (hello->devices && hello->devices != node->whole_count)
         snprintf(text, SIM_TEXT, "GPUD_SIM_DEVICES=%u: node %s already runs with %u; use another GPUD_SIM_NODE", hello->devices,
-                 node->name, node->device_count);
+                 node->name, node->whole_count);
+    else if (hello->mode[0] && !same_mode(node, hello->mode))
+        snprintf(text, SIM_TEXT, "GPUD_SIM_MODE=%s: node %s already runs with %s; use another GPUD_SIM_NODE", hello->mode, node->name,
+                 node->profile->mode);
     else if (hello->time_scale > 0 && fabs(hello->time_scale - node->page->time_scale) > 1e-5 * node->page->time_scale)
         snprintf(text, SIM_TEXT, "GPUD_SIM_TIME_SCALE=%g: node %s already runs with %g; use another GPUD_SIM_NODE", hello->time_scale,
                  node->name, node->page->time_scale);
     else if (hello->log[0] && strcmp(hello->log, node->log_path ? node->log_path : ""))
         snprintf(text, SIM_TEXT, "GPUD_SIM_LOG=%s: node %s already runs and logs to %s; set it for the first program of the node",
                  hello->log, node->name, node->log_path ? node->log_path : "nowhere");
+    else if (hello->faults[0] && strcmp(hello->faults, node->faults))
+        snprintf(text, SIM_TEXT, "GPUD_SIM_FAULTS=\"%s\": node %s already runs with %s%s%s for all; set it for the first program of the node",
+                 hello->faults, node->name, node->faults[0] ? "\"" : "no faults", node->faults, node->faults[0] ? "\"" : "");
     else
         return true;
     reply->result = -EINVAL;
@@ -143,7 +159,6 @@ static int admit(struct client *client, int fds[4 + SIM_MAX_DEVICES])
     /* Edge-triggered and never read: reading could block when the client has changed the descriptor's flags. */
     watch(node, client->doorbell, EPOLLIN | EPOLLET, (uint64_t)(uintptr_t)client | 2);
     client->attached = true;
-    client->looked_ns = device_clock();
     node->attached++;
     node->served = true;
     log_client(node, client, "attached", "");
@@ -177,7 +192,7 @@ static void hello(struct client *client, const struct sim_request *request, stru
         return;
     }
     memcpy(&asked, request->text, sizeof asked);
-    asked.profile[sizeof asked.profile - 1] = asked.log[sizeof asked.log - 1] = 0;
+    asked.mode[sizeof asked.mode - 1] = asked.profile[sizeof asked.profile - 1] = asked.log[sizeof asked.log - 1] = asked.faults[sizeof asked.faults - 1] = 0;
     if (!client->pid)
         client->pid = (pid_t)asked.pid;
     if (agreed(client->node, &asked, reply)) {
@@ -224,7 +239,10 @@ void client_readable(struct client *client)
         if (!client->doomed)
             request_handle(client, &request, &reply);
         if (!client->doomed)
-            send_reply(client, &reply, NULL, 0);
+            send_reply(client, &reply, &client->reply_fd, client->reply_fd >= 0);
+        if (client->reply_fd >= 0)
+            close(client->reply_fd);
+        client->reply_fd = -1;
     }
 }
 

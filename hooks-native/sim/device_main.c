@@ -15,7 +15,7 @@
 #include "device.h"
 #include "start.h"
 
-static struct node node = { .listener = -1, .epoll = -1, .timer = -1, .page_fd = -1 };
+static struct node node = { .listener = -1, .epoll = -1, .timer = -1, .page_fd = -1, .faults = "" };
 static struct profile profile;
 static int report_fd = -1;
 
@@ -68,8 +68,8 @@ static int signals(void)
 
 static void usage(void)
 {
-    fputs("usage: gpud-sim-device --node NAME --profiles DIRECTORY [--profile NAME|FILE.toml] [--devices N] [--time-scale X]\n"
-          "                       [--log FILE] [--report-fd N] [--foreground]\n"
+    fputs("usage: gpud-sim-device --node NAME --profiles DIRECTORY [--profile NAME|FILE.toml] [--mode MODE] [--devices N] [--time-scale X]\n"
+          "                       [--log FILE] [--faults RULES] [--report-fd N] [--foreground]\n"
           "The device process of a simulated node. Programs start it themselves when GPUD_SIM_NODE has none.\n", stderr);
     exit(2);
 }
@@ -78,10 +78,10 @@ int main(int argc, char **argv)
 {
     static const struct option options[] = {
         { "node", required_argument, NULL, 'n' }, { "profiles", required_argument, NULL, 'd' },
-        { "profile", required_argument, NULL, 'p' }, { "devices", required_argument, NULL, 'c' },
+        { "profile", required_argument, NULL, 'p' }, { "mode", required_argument, NULL, 'm' }, { "devices", required_argument, NULL, 'c' },
         { "time-scale", required_argument, NULL, 's' }, { "log", required_argument, NULL, 'l' },
-        { "report-fd", required_argument, NULL, 'r' }, { "foreground", no_argument, NULL, 'f' }, { NULL, 0, NULL, 0 } };
-    const char *name = SIM_DEFAULT_PROFILE, *directory = NULL;
+        { "faults", required_argument, NULL, 'x' }, { "report-fd", required_argument, NULL, 'r' }, { "foreground", no_argument, NULL, 'f' }, { NULL, 0, NULL, 0 } };
+    const char *name = SIM_DEFAULT_PROFILE, *directory = NULL, *mode = NULL;
     unsigned long devices = 0;
     double scale = 0;
     bool foreground = false;
@@ -91,9 +91,11 @@ int main(int argc, char **argv)
         case 'n': node.name = optarg; break;
         case 'd': directory = optarg; break;
         case 'p': name = optarg; break;
+        case 'm': mode = optarg; break;
         case 'c': devices = strtoul(optarg, NULL, 10); break;
         case 's': scale = strtod(optarg, NULL); break;
         case 'l': node.log_path = optarg; break;
+        case 'x': node.faults = optarg; break;
         case 'r': report_fd = atoi(optarg); break;
         case 'f': foreground = true; break;
         default: usage();
@@ -105,7 +107,20 @@ int main(int argc, char **argv)
         return 1;
     }
     node.profile = &profile;
-    node.device_count = devices ? (uint32_t)devices : profile.devices;
+    char why[256];
+    if (mode && !profile_mode(&profile, mode, why, sizeof why)) {
+        snprintf(error, sizeof error, "GPUD_SIM_MODE=%.80s: %s", mode, why);
+        report(error);
+        return 1;
+    }
+    node.whole_count = devices ? (uint32_t)devices : profile.devices;
+    node.device_count = node.whole_count * (profile.instance_count ? profile.instance_count : 1);
+    if (node.device_count > SIM_MAX_DEVICES) {
+        snprintf(error, sizeof error, "%u devices of %u MIG instances each are more than the %d that a simulated node can have", node.whole_count,
+                 profile.instance_count, SIM_MAX_DEVICES);
+        report(error);
+        return 1;
+    }
     profile.info.time_scale = scale > 0 ? scale : profile.info.time_scale;
     if (!foreground)
         detach();

@@ -19,6 +19,7 @@
 #define FDS (4 + SIM_MAX_DEVICES)
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic uint64_t serials;
 static struct sim_link *the_link;
 static struct sim_link *inherited;      /* dead links of the parents of this process */
 
@@ -148,6 +149,7 @@ static int build(struct sim_link *link, int socket, const int fds[FDS], int coun
     link->node = map_page(fds[2], sizeof *link->node, PROT_READ);
     pthread_mutex_init(&link->ask_lock, NULL);
     pthread_mutex_init(&link->ring_lock, NULL);
+    link->serial = atomic_fetch_add(&serials, 1) + 1;
     if (link->page && link->done && link->node && link->node->magic == SIM_PAGE_MAGIC && link->node->version == SIM_PAGE_VERSION
         && link->node->device_count == (uint32_t)count - 4)
         return 0;

@@ -9,39 +9,46 @@
 #include "link_state.h"
 #include "start.h"
 
-struct question {
-    struct sim_request_head out;
-    const void *text;                   /* out.text_bytes of it */
-    struct sim_reply_head in;
-    void *answer;                       /* room for the text of the reply; what does not fit is dropped */
-    size_t room;
-};
+#define ASK(kind, ...) LINK_ASK(kind, __VA_ARGS__)
 
-#define ASK(kind, ...) struct question question = { .out = { .magic = SIM_PROTO_MAGIC, .type = kind, __VA_ARGS__ } }
+/* The descriptor that came with a reply, or −1. */
+static int received(struct msghdr *message)
+{
+    int fd = -1;
+    struct cmsghdr *c = CMSG_FIRSTHDR(message);
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof fd))
+        memcpy(&fd, CMSG_DATA(c), sizeof fd);
+    return fd;
+}
 
 /* ask_lock held. The reply's result, or −EPIPE. */
-static int ask_locked(struct sim_link *link, struct question *question)
+static int ask_locked(struct sim_link *link, struct link_question *question)
 {
+    union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int))]; } control;
     struct iovec out[2] = { { &question->out, sizeof question->out }, { (void *)(uintptr_t)question->text, question->out.text_bytes } };
     struct iovec in[2] = { { &question->in, sizeof question->in }, { question->answer, question->room } };
-    struct msghdr sent = { .msg_iov = out, .msg_iovlen = 2 }, got = { .msg_iov = in, .msg_iovlen = 2 };
+    struct msghdr sent = { .msg_iov = out, .msg_iovlen = 2 };
+    struct msghdr got = { .msg_iov = in, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control };
     ssize_t n;
     if (atomic_load(&link->dead))
         return -EPIPE;
+    link_host_enter(link);
     do
         n = sendmsg(link->socket, &sent, MSG_NOSIGNAL);
     while (n < 0 && (errno == EINTR || errno == EAGAIN));
     do
-        n = n < 0 ? n : recvmsg(link->socket, &got, 0);
+        n = n < 0 ? n : recvmsg(link->socket, &got, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
+    link_host_leave(link, 0);
     if (n < (ssize_t)SIM_REPLY_HEAD) {
         atomic_store(&link->dead, true);
         return -EPIPE;
     }
+    question->fd = received(&got);
     return question->in.result;
 }
 
-static int ask(struct sim_link *link, struct question *question)
+int link_ask(struct sim_link *link, struct link_question *question)
 {
     pthread_mutex_lock(&link->ask_lock);
     int result = ask_locked(link, question);
@@ -57,6 +64,16 @@ uint32_t sim_device_count(const struct sim_link *link)
 const struct sim_device_info *sim_device(const struct sim_link *link, uint32_t device)
 {
     return link->node && device < link->node->device_count ? &link->node->devices[device] : NULL;
+}
+
+uint32_t sim_whole_count(const struct sim_link *link)
+{
+    return link->node ? link->node->whole_count : 0;
+}
+
+const struct sim_device_info *sim_whole(const struct sim_link *link, uint32_t index)
+{
+    return link->node && index < link->node->whole_count ? &link->node->wholes[index] : NULL;
 }
 
 uint64_t sim_model_now(const struct sim_link *link, uint32_t device)
@@ -75,7 +92,7 @@ int sim_memory_fd(const struct sim_link *link, uint32_t device)
 int sim_memory_alloc(struct sim_link *link, uint32_t device, uint64_t bytes, uint64_t align, uint64_t *offset)
 {
     ASK(SIM_ALLOC, .device = device, .a = (int64_t)bytes, .b = (int64_t)align);
-    int result = ask(link, &question);
+    int result = link_ask(link, &question);
     if (!result)
         *offset = (uint64_t)question.in.a;
     return result;
@@ -84,13 +101,13 @@ int sim_memory_alloc(struct sim_link *link, uint32_t device, uint64_t bytes, uin
 int sim_memory_free(struct sim_link *link, uint32_t device, uint64_t offset)
 {
     ASK(SIM_FREE, .device = device, .a = (int64_t)offset);
-    return ask(link, &question);
+    return link_ask(link, &question);
 }
 
 int sim_memory_info(struct sim_link *link, uint32_t device, uint64_t *free_bytes, uint64_t *total_bytes)
 {
     ASK(SIM_INFO, .device = device);
-    int result = ask(link, &question);
+    int result = link_ask(link, &question);
     if (!result) {
         *free_bytes = (uint64_t)question.in.a;
         *total_bytes = (uint64_t)question.in.b;
@@ -101,7 +118,7 @@ int sim_memory_info(struct sim_link *link, uint32_t device, uint64_t *free_bytes
 int sim_context_create(struct sim_link *link, uint32_t device, uint32_t *context)
 {
     ASK(SIM_CONTEXT_NEW, .device = device);
-    int result = ask(link, &question);
+    int result = link_ask(link, &question);
     if (!result)
         *context = question.in.id;
     return result;
@@ -110,13 +127,13 @@ int sim_context_create(struct sim_link *link, uint32_t device, uint32_t *context
 int sim_context_destroy(struct sim_link *link, uint32_t context)
 {
     ASK(SIM_CONTEXT_END, .id = context);
-    return ask(link, &question);
+    return link_ask(link, &question);
 }
 
 int sim_queue_create(struct sim_link *link, uint32_t context, int priority, uint32_t *queue)
 {
     ASK(SIM_QUEUE_NEW, .id = context, .a = priority);
-    int result = ask(link, &question);
+    int result = link_ask(link, &question);
     if (!result) {
         pthread_mutex_lock(&link->ring_lock);
         link->last[question.in.id % SIM_MAX_QUEUES] = 0;
@@ -129,13 +146,13 @@ int sim_queue_create(struct sim_link *link, uint32_t context, int priority, uint
 int sim_queue_destroy(struct sim_link *link, uint32_t queue)
 {
     ASK(SIM_QUEUE_END, .id = queue);
-    return ask(link, &question);
+    return link_ask(link, &question);
 }
 
 int sim_event_create(struct sim_link *link, uint32_t device, uint32_t *event)
 {
     ASK(SIM_EVENT_NEW, .device = device);
-    int result = ask(link, &question);
+    int result = link_ask(link, &question);
     if (!result)
         *event = question.in.id;
     return result;
@@ -144,7 +161,7 @@ int sim_event_create(struct sim_link *link, uint32_t device, uint32_t *event)
 int sim_event_destroy(struct sim_link *link, uint32_t event)
 {
     ASK(SIM_EVENT_END, .id = event);
-    return ask(link, &question);
+    return link_ask(link, &question);
 }
 
 uint32_t sim_name(struct sim_link *link, const char *kernel_name)
@@ -181,7 +198,7 @@ int sim_processes(struct sim_link *link, uint32_t device, struct sim_process *li
     ASK(SIM_PROCESSES, .device = device);
     question.answer = list;
     question.room = room * sizeof *list;
-    int result = ask(link, &question);
+    int result = link_ask(link, &question);
     if (!result)
         *count = question.in.text_bytes / (uint32_t)sizeof *list;
     return result;
@@ -190,7 +207,7 @@ int sim_processes(struct sim_link *link, uint32_t device, struct sim_process *li
 int sim_utilisation(struct sim_link *link, uint32_t device, uint32_t *gpu_percent, uint32_t *memory_percent)
 {
     ASK(SIM_UTILISATION, .device = device);
-    int result = ask(link, &question);
+    int result = link_ask(link, &question);
     if (!result) {
         *gpu_percent = (uint32_t)question.in.a;
         *memory_percent = (uint32_t)question.in.b;

@@ -3,14 +3,13 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "link_state.h"
 
 #define LOOK_NS 100000000               /* how often a sleeper looks whether the device process is still there */
 
-static void doorbell(struct sim_link *link)
+void link_doorbell(struct sim_link *link)
 {
     uint64_t one = 1;
     ssize_t written = write(link->doorbell, &one, sizeof one);
@@ -27,24 +26,28 @@ static void sleep_on(const _Atomic uint32_t *word, uint32_t value)
 /* Waits until the ring has room; ring_lock held. */
 static bool wait_for_room(struct sim_link *link)
 {
+    if (link->head - atomic_load_explicit(&link->done->tail, memory_order_acquire) < SIM_RING)
+        return true;
+    link_host_enter(link);
     while (link->head - atomic_load_explicit(&link->done->tail, memory_order_acquire) >= SIM_RING) {
         atomic_fetch_add(&link->page->room_waiters, 1);
         uint32_t seq = atomic_load(&link->done->room_seq);
         if (link->head - atomic_load(&link->done->tail) >= SIM_RING) {
             if (atomic_load(&link->node->sleeping))
-                doorbell(link);
+                link_doorbell(link);
             sleep_on(&link->done->room_seq, seq);
         }
         atomic_fetch_sub(&link->page->room_waiters, 1);
         if (!link_alive(link))
             return false;
     }
+    link_host_leave(link, 0);
     return true;
 }
 
 uint64_t sim_submit(struct sim_link *link, uint32_t queue, const struct sim_command *command)
 {
-    struct timespec now;
+    bool timed = false;
     if (atomic_load_explicit(&link->dead, memory_order_relaxed) || queue >= SIM_MAX_QUEUES)
         return 0;
     pthread_mutex_lock(&link->ring_lock);
@@ -52,12 +55,13 @@ uint64_t sim_submit(struct sim_link *link, uint32_t queue, const struct sim_comm
         pthread_mutex_unlock(&link->ring_lock);
         return 0;
     }
-    uint64_t ticket = ++link->ticket, before = link->last[queue];
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t ticket = ++link->ticket, before = link->last[queue], wall_ns = link_clock();
+    uint64_t model_ns = link_host_time(link, wall_ns, &timed);
     link->page->ring[link->head % SIM_RING] = (struct sim_slot){
-        .ticket = ticket, .stamp_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, .blocks = command->blocks,
-        .bytes = command->bytes, .wait_ticket = command->ticket, .kind = command->kind, .queue = queue, .name = command->name_id,
+        .ticket = ticket, .stamp_ns = wall_ns, .blocks = command->blocks, .bytes = command->bytes, .wait_ticket = command->ticket,
+        .kind = (uint16_t)command->kind, .host_timed = timed, .queue = queue, .name = command->name_id,
         .threads_per_block = command->threads_per_block, .shared_bytes = command->shared_bytes, .event = command->event,
+        .model_ns = model_ns,
     };
     link->last[queue] = ticket;
     uint64_t head = ++link->head;
@@ -68,7 +72,7 @@ uint64_t sim_submit(struct sim_link *link, uint32_t queue, const struct sim_comm
     if (atomic_load_explicit(&link->node->sleeping, memory_order_relaxed)
         && (atomic_load_explicit(&link->done->queues[queue].ticket, memory_order_relaxed) >= before
             || head - atomic_load_explicit(&link->done->tail, memory_order_relaxed) >= SIM_RING / 2))
-        doorbell(link);
+        link_doorbell(link);
     return ticket;
 }
 
@@ -83,7 +87,7 @@ void sim_computed(struct sim_link *link, uint32_t queue, uint64_t ticket)
     atomic_thread_fence(memory_order_seq_cst);
     uint64_t held = atomic_load_explicit(&link->done->queues[queue].held, memory_order_relaxed);
     if (held && held <= ticket && atomic_load_explicit(&link->node->sleeping, memory_order_relaxed))
-        doorbell(link);
+        link_doorbell(link);
 }
 
 static struct sim_done read_done(const struct sim_done_slot *slot)
@@ -99,27 +103,58 @@ static struct sim_done read_done(const struct sim_done_slot *slot)
     return done;
 }
 
-/* Sleeps until the slot has come to `ticket`. */
-static int wait_slot(struct sim_link *link, const struct sim_done_slot *slot, _Atomic uint32_t *waiters, uint64_t ticket)
+/* Says what this thread is about to wait for: its place in the list, SIM_WAITS when there was none. */
+static uint32_t waits_add(struct sim_link *link, uint32_t slot, uint64_t ticket)
 {
-    int result = 0;
-    if (atomic_load_explicit(&slot->ticket, memory_order_acquire) >= ticket)
-        return 0;
-    atomic_fetch_add(waiters, 1);
-    atomic_thread_fence(memory_order_seq_cst);
-    for (;;) {
-        uint32_t seq = atomic_load_explicit(&slot->seq, memory_order_acquire);
-        if (atomic_load_explicit(&slot->ticket, memory_order_acquire) >= ticket)
-            break;
-        sleep_on(&slot->seq, seq);
-        if (atomic_load_explicit(&slot->ticket, memory_order_acquire) >= ticket)
-            break;
-        if (!link_alive(link)) {
-            result = -EPIPE;
+    struct sim_wait_record *waits = link->page->waits;
+    uint32_t i = 0;
+    for (uint32_t nobody = 0; i < SIM_WAITS; i++, nobody = 0)
+        if (atomic_compare_exchange_strong(&waits[i].slot, &nobody, SIM_WAIT_UNKNOWN)) {
+            atomic_store(&waits[i].ticket, ticket);
+            atomic_store(&waits[i].slot, 1 + slot);
             break;
         }
+    if (i == SIM_WAITS)
+        atomic_fetch_add(&link->page->more_waiters, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load(&link->node->sleeping) && atomic_load(&link->node->standing))
+        link_doorbell(link);
+    return i;
+}
+
+static void waits_remove(struct sim_link *link, uint32_t i)
+{
+    if (i == SIM_WAITS)
+        atomic_fetch_sub(&link->page->more_waiters, 1);
+    else
+        atomic_store(&link->page->waits[i].slot, 0);
+}
+
+/* Sleeps until the slot (a queue, or SIM_MAX_QUEUES + an event) has come to `ticket`. */
+static int wait_slot(struct sim_link *link, const struct sim_done_slot *slot, _Atomic uint32_t *waiters, uint32_t id, uint64_t ticket)
+{
+    int result = 0;
+    link_host_enter(link);
+    if (atomic_load_explicit(&slot->ticket, memory_order_acquire) < ticket) {
+        uint32_t place = waits_add(link, id, ticket);
+        atomic_fetch_add(waiters, 1);
+        atomic_thread_fence(memory_order_seq_cst);
+        for (;;) {
+            uint32_t seq = atomic_load_explicit(&slot->seq, memory_order_acquire);
+            if (atomic_load_explicit(&slot->ticket, memory_order_acquire) >= ticket)
+                break;
+            sleep_on(&slot->seq, seq);
+            if (atomic_load_explicit(&slot->ticket, memory_order_acquire) >= ticket)
+                break;
+            if (!link_alive(link)) {
+                result = -EPIPE;
+                break;
+            }
+        }
+        atomic_fetch_sub(waiters, 1);
+        waits_remove(link, place);
     }
-    atomic_fetch_sub(waiters, 1);
+    link_host_leave(link, result ? 0 : read_done(slot).model_ns);
     return result;
 }
 
@@ -134,7 +169,7 @@ int sim_wait(struct sim_link *link, uint32_t queue, uint64_t ticket)
         return -EPIPE;
     if (queue >= SIM_MAX_QUEUES)
         return -EINVAL;
-    return wait_slot(link, &link->done->queues[queue], &link->page->queue_waiters[queue], ticket);
+    return wait_slot(link, &link->done->queues[queue], &link->page->queue_waiters[queue], queue, ticket);
 }
 
 struct sim_done sim_queue_done(const struct sim_link *link, uint32_t queue)
@@ -153,5 +188,5 @@ int sim_event_wait(struct sim_link *link, uint32_t event, uint64_t ticket)
         return -EPIPE;
     if (event >= SIM_MAX_EVENTS)
         return -EINVAL;
-    return wait_slot(link, &link->done->events[event], &link->page->event_waiters[event], ticket);
+    return wait_slot(link, &link->done->events[event], &link->page->event_waiters[event], SIM_MAX_QUEUES + event, ticket);
 }

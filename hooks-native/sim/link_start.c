@@ -64,11 +64,15 @@ static int start(const struct sim_hello *hello, const char *node, char *error, s
         return result;
     snprintf(program, sizeof program, "%s/gpud-sim-device", directory);
     snprintf(profiles, sizeof profiles, "%s/profiles", directory);
-    const char *argv[20] = { program, "--node", node, "--profiles", profiles, "--report-fd", "3" };
+    const char *argv[22] = { program, "--node", node, "--profiles", profiles, "--report-fd", "3" };
     int n = 7;
     if (hello->profile[0]) {
         argv[n++] = "--profile";
         argv[n++] = hello->profile;
+    }
+    if (hello->mode[0]) {
+        argv[n++] = "--mode";
+        argv[n++] = hello->mode;
     }
     if (hello->devices) {
         snprintf(devices, sizeof devices, "%u", hello->devices);
@@ -83,6 +87,10 @@ static int start(const struct sim_hello *hello, const char *node, char *error, s
     if (hello->log[0]) {
         argv[n++] = "--log";
         argv[n++] = hello->log;
+    }
+    if (hello->faults[0]) {
+        argv[n++] = "--faults";
+        argv[n++] = hello->faults;
     }
     /* Nothing of our environment but what sanitizers need: above all no LD_PRELOAD. */
     char *environment[4] = { NULL };
@@ -143,10 +151,31 @@ static int start(const struct sim_hello *hello, const char *node, char *error, s
     return result;
 }
 
+/* The rules of $GPUD_SIM_FAULTS that begin with `all`, as they are: the device process keeps them, libcuda reads them. */
+static int read_faults(char out[SIM_FAULTS], char *error, size_t error_size)
+{
+    const char *text = getenv("GPUD_SIM_FAULTS");
+    size_t used = 0;
+    out[0] = 0;
+    for (const char *rule = text; rule && *rule; rule += strcspn(rule, ";"), rule += *rule == ';') {
+        rule += strspn(rule, " \t\n");
+        size_t n = strcspn(rule, ";");
+        if (strncmp(rule, "all", 3) || !strchr(" \t\n", rule[3]))
+            continue;
+        if (used + n + 2 > SIM_FAULTS) {
+            snprintf(error, error_size, "GPUD_SIM_FAULTS: its rules for all processes have more than %u bytes", SIM_FAULTS - 2);
+            return -EINVAL;
+        }
+        used += (size_t)snprintf(out + used, SIM_FAULTS - used, "%.*s;", (int)n, rule);
+    }
+    return 0;
+}
+
 static int read_environment(struct sim_hello *hello, const char **node, char *error, size_t error_size)
 {
     const char *profile = getenv("GPUD_SIM_PROFILE"), *devices = getenv("GPUD_SIM_DEVICES");
     const char *scale = getenv("GPUD_SIM_TIME_SCALE"), *log = getenv("GPUD_SIM_LOG");
+    const char *mode = getenv("GPUD_SIM_MODE");
     char *end;
     *node = getenv("GPUD_SIM_NODE");
     *node = *node && **node ? *node : "default";
@@ -158,6 +187,10 @@ static int read_environment(struct sim_hello *hello, const char **node, char *er
                  SIM_NODE_NAME - 1);
         return -EINVAL;
     }
+    if (mode && snprintf(hello->mode, sizeof hello->mode, "%s", mode) >= (int)sizeof hello->mode) {
+        snprintf(error, error_size, "GPUD_SIM_MODE=%.80s: must be timeslice, mps, or mig: and a list of instances such as mig:3g,3g", mode);
+        return -EINVAL;
+    }
     if (devices && *devices) {
         long count = strtol(devices, &end, 10);
         if (*end || count < 1 || count > SIM_MAX_DEVICES) {
@@ -166,6 +199,8 @@ static int read_environment(struct sim_hello *hello, const char **node, char *er
         }
         hello->devices = (uint32_t)count;
     }
+    if (read_faults(hello->faults, error, error_size))
+        return -EINVAL;
     if (scale && *scale) {
         hello->time_scale = strtod(scale, &end);
         if (*end || !(hello->time_scale >= 0.001 && hello->time_scale <= 1000)) {

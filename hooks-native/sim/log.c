@@ -1,4 +1,4 @@
-/* log.c: the device log. Its lines: header, kernel, memset, copy, client, counters, end (docs: gpud sim log). */
+/* log.c: the device log. Its lines: header, kernel, memset, copy, switch, clock, client, counters, end (docs: gpud sim log). */
 #define _GNU_SOURCE
 #include "log.h"
 
@@ -99,11 +99,11 @@ void log_header(struct node *node)
     if (!log)
         return;
     begin(log);
-    put(log, "{\"type\":\"header\",\"version\":1,\"simulated\":true,\"node\":\"%s\",\"profile\":\"%s\",\"devices\":%u,"
+    put(log, "{\"type\":\"header\",\"version\":1,\"simulated\":true,\"node\":\"%s\",\"profile\":\"%s\",\"mode\":\"%s\",\"devices\":%u,"
         "\"time_scale\":%.17g,\"clock\":\"CLOCK_MONOTONIC\",\"epoch_ns\":%" PRId64 ",\"device_process\":%d,\"sm_count\":%u,"
         "\"slice_ns\":%" PRIu64 ",\"switch_ns\":%" PRIu64 ",\"uuids\":[",
-        node->name, node->profile->name, node->device_count, node->page->time_scale, node->page->epoch_ns, (int)getpid(),
-        node->profile->timing.sm_count, node->profile->timing.slice_ns, node->profile->timing.switch_ns);
+        node->name, node->profile->name, node->profile->mode, node->device_count, node->page->time_scale, node->start_ns, (int)getpid(),
+        node->page->devices[0].sm_count, node->profile->timing.slice_ns, node->profile->timing.switch_ns);
     for (uint32_t i = 0; i < node->device_count; i++) {
         put(log, "%s\"GPU-", i ? "," : "");
         for (int b = 0; b < 16; b++)
@@ -146,7 +146,27 @@ void log_report(struct node *node, const struct sched_report *r)
         ",\"slices\":%u,\"overrun\":%" PRIu64, w->ticket, w->submit_ns, r->start_ns, r->end_ns, r->run_ns, r->piece_count,
         r->overrun_ns);
     put_pieces(log, r);
-    put(log, "%s}\n", r->dropped ? ",\"dropped\":true" : "");
+    put(log, ",\"wall\":[%" PRId64 ",%" PRId64 "]%s}\n", (int64_t)w->stamp_ns - node->start_ns, (int64_t)device_clock() - node->start_ns,
+        r->dropped ? ",\"dropped\":true" : "");
+}
+
+void log_switch(struct node *node, uint32_t device, uint32_t from, uint32_t to, uint64_t start_ns, uint64_t end_ns)
+{
+    struct log *log = node->log;
+    if (!log)
+        return;
+    begin(log);
+    put(log, "{\"type\":\"switch\",\"device\":%u,\"from\":%u,\"to\":%u,\"start\":%" PRIu64 ",\"end\":%" PRIu64 "}\n", device,
+        from == UINT32_MAX ? 0 : from, to, start_ns, end_ns);
+}
+
+void log_clock(struct node *node, uint64_t model_ns)
+{
+    struct log *log = node->log;
+    if (!log)
+        return;
+    begin(log);
+    put(log, "{\"type\":\"clock\",\"model_ns\":%" PRIu64 ",\"epoch_ns\":%" PRId64 "}\n", model_ns, (int64_t)node->page->epoch_ns);
 }
 
 void log_client(struct node *node, const struct client *client, const char *what, const char *reason)
@@ -157,6 +177,37 @@ void log_client(struct node *node, const struct client *client, const char *what
     begin(log);
     put(log, "{\"type\":\"client\",\"pid\":%d,\"what\":\"%s\",\"model_ns\":%" PRIu64 ",\"reason\":\"%s\"}\n", (int)client->pid,
         what, device_model(node, device_clock()), reason);
+}
+
+/* A text of a client within a line: what JSON wants escaped is left out. */
+static void put_text(struct log *log, const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text >= ' ' && *text != '"' && *text != '\\')
+            put(log, "%c", *text);
+}
+
+void log_fault(struct node *node, const struct client *client, const char *call, const char *what)
+{
+    struct log *log = node->log;
+    if (!log)
+        return;
+    begin(log);
+    put(log, "{\"type\":\"fault\",\"pid\":%d,\"model_ns\":%" PRIu64 ",\"call\":\"", (int)client->pid, device_model(node, device_clock()));
+    put_text(log, call);
+    put(log, "\",\"what\":\"");
+    put_text(log, what);
+    put(log, "\"}\n");
+}
+
+void log_lost(struct node *node, const struct client *client, uint32_t device)
+{
+    struct log *log = node->log;
+    if (!log)
+        return;
+    begin(log);
+    put(log, "{\"type\":\"lost\",\"device\":%u,\"pid\":%d,\"model_ns\":%" PRIu64 "}\n", device, (int)client->pid,
+        device_model(node, device_clock()));
 }
 
 static void put_counters(struct node *node, const char *type, bool always)
@@ -170,9 +221,10 @@ static void put_counters(struct node *node, const char *type, bool always)
         begin(log);
         put(log, "{\"type\":\"%s\",\"device\":%u,\"model_ns\":%" PRIu64 ",\"busy_ns\":%" PRIu64 ",\"copy_busy_ns\":%" PRIu64
             ",\"overrun_ns\":%" PRIu64 ",\"overruns\":%" PRIu64 ",\"copy_overrun_ns\":%" PRIu64 ",\"kernels\":%" PRIu64 ",\"copies\":%" PRIu64
-            ",\"switches\":%" PRIu64 ",\"switch_ns\":%" PRIu64 ",\"cuts\":%" PRIu64 ",\"lost_lines\":%" PRIu64 ",\"valid\":%s}\n",
+            ",\"switches\":%" PRIu64 ",\"switch_ns\":%" PRIu64 ",\"cuts\":%" PRIu64 ",\"host_timed\":%" PRIu64 ",\"moved\":%" PRIu64
+            ",\"moved_ns\":%" PRIu64 ",\"shifted_ns\":%" PRIu64 ",\"lost_lines\":%" PRIu64 ",\"valid\":%s}\n",
             type, i, device_model(node, device_clock()), c.busy_ns, c.copy_busy_ns, c.overrun_ns, c.overruns, c.copy_overrun_ns, c.kernels,
-            c.copies, c.switches, c.switch_ns, c.cuts, log->lost, c.overrun_ns * 100 > c.busy_ns || log->lost ? "false" : "true");
+            c.copies, c.switches, c.switch_ns, c.cuts, c.host_timed, c.moved, c.moved_ns, c.shifted_ns, log->lost, c.overrun_ns * 100 > c.busy_ns || log->lost ? "false" : "true");
     }
 }
 

@@ -14,6 +14,11 @@ struct sched_report;
 struct log *log_open(const char *path, char *error, unsigned long error_size);
 void log_header(struct node *node);
 void log_report(struct node *node, const struct sched_report *report);
+void log_switch(struct node *node, uint32_t device, uint32_t from, uint32_t to, uint64_t start_ns, uint64_t end_ns);
+/* The machine's clock has a new relation to the model's. */
+void log_clock(struct node *node, uint64_t model_ns);
+void log_fault(struct node *node, const struct client *client, const char *call, const char *what);
+void log_lost(struct node *node, const struct client *client, uint32_t device);
 void log_client(struct node *node, const struct client *client, const char *what, const char *reason);
 /* Writes out what is buffered if ¼ s has passed since the last time; says when (CLOCK_MONOTONIC) it wants to be called again,
  * UINT64_MAX when nothing is buffered. */

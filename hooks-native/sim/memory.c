@@ -45,6 +45,11 @@ void memory_close(struct memory *m)
 {
     if (m->fd >= 0)
         close(m->fd);
+    for (uint32_t i = 0; i < m->count; i++)
+        for (struct memory_hold *hold = m->ranges[i].more, *next; hold; hold = next) {
+            next = hold->next;
+            free(hold);
+        }
     free(m->ranges);
     *m = (struct memory){ .fd = -1 };
 }
@@ -104,7 +109,7 @@ int memory_alloc(struct memory *m, const void *holder, uint64_t bytes, uint64_t 
         m->room = room;
     }
     memmove(&m->ranges[index + 1], &m->ranges[index], (m->count - index) * sizeof *m->ranges);
-    m->ranges[index] = (struct memory_range){ *offset, bytes, holder };
+    m->ranges[index] = (struct memory_range){ .offset = *offset, .bytes = bytes, .id = ++m->ids, .holder = holder, .count = 1 };
     m->count++;
     m->used += bytes;
     return 0;
@@ -116,7 +121,8 @@ static void scrub(const struct memory *m, const struct memory_range *range)
         fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)range->offset, (off_t)range->bytes);
 }
 
-int memory_free(struct memory *m, const void *holder, uint64_t offset)
+/* The index of the range that starts at `offset`, or m->count. */
+static uint32_t find(const struct memory *m, uint64_t offset)
 {
     uint32_t low = 0, high = m->count;
     while (low < high) {
@@ -126,11 +132,74 @@ int memory_free(struct memory *m, const void *holder, uint64_t offset)
         else
             high = middle;
     }
-    if (low == m->count || m->ranges[low].offset != offset || m->ranges[low].holder != holder)
-        return -EINVAL;
-    scrub(m, &m->ranges[low]);
-    m->used -= m->ranges[low].bytes;
-    memmove(&m->ranges[low], &m->ranges[low + 1], (m->count - low - 1) * sizeof *m->ranges);
+    return low < m->count && m->ranges[low].offset == offset ? low : m->count;
+}
+
+const struct memory_range *memory_range_at(const struct memory *m, uint64_t offset)
+{
+    uint32_t index = find(m, offset);
+    return index < m->count ? &m->ranges[index] : NULL;
+}
+
+int memory_hold(struct memory *m, const void *holder, uint64_t offset, uint64_t id)
+{
+    uint32_t index = find(m, offset);
+    if (index == m->count || m->ranges[index].id != id)
+        return -ENOENT;
+    struct memory_range *range = &m->ranges[index];
+    if (range->holder == holder) {
+        range->count++;
+        return 0;
+    }
+    struct memory_hold **at = &range->more;
+    while (*at && (*at)->holder != holder)
+        at = &(*at)->next;
+    if (!*at && !(*at = calloc(1, sizeof **at)))
+        return -ENOMEM;
+    (*at)->holder = holder;
+    (*at)->count++;
+    return 0;
+}
+
+/* Takes `count` holds (0: all) of the holder off. 1: nobody holds the range any more; 0; −EINVAL: it held none. */
+static int let_go(struct memory_range *range, const void *holder, uint32_t count)
+{
+    if (range->holder == holder) {
+        range->count -= count ? count : range->count;
+        if (range->count)
+            return 0;
+        struct memory_hold *next = range->more;
+        if (!next)
+            return 1;
+        range->holder = next->holder;
+        range->count = next->count;
+        range->more = next->next;
+        free(next);
+        return 0;
+    }
+    for (struct memory_hold **at = &range->more; *at; at = &(*at)->next) {
+        struct memory_hold *hold = *at;
+        if (hold->holder != holder)
+            continue;
+        hold->count -= count ? count : hold->count;
+        if (!hold->count) {
+            *at = hold->next;
+            free(hold);
+        }
+        return 0;
+    }
+    return -EINVAL;
+}
+
+int memory_free(struct memory *m, const void *holder, uint64_t offset)
+{
+    uint32_t index = find(m, offset);
+    int left = index < m->count ? let_go(&m->ranges[index], holder, 1) : -EINVAL;
+    if (left != 1)
+        return left;
+    scrub(m, &m->ranges[index]);
+    m->used -= m->ranges[index].bytes;
+    memmove(&m->ranges[index], &m->ranges[index + 1], (m->count - index - 1) * sizeof *m->ranges);
     m->count--;
     return 0;
 }
@@ -140,7 +209,7 @@ uint64_t memory_free_all(struct memory *m, const void *holder)
     uint64_t freed = 0;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < m->count; i++) {
-        if (m->ranges[i].holder != holder) {
+        if (let_go(&m->ranges[i], holder, 0) != 1) {
             m->ranges[kept++] = m->ranges[i];
             continue;
         }

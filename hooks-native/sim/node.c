@@ -49,7 +49,7 @@ uint64_t device_wall(const struct node *n, uint64_t model_ns)
 }
 
 /* A name for the device that is the same for all processes of this user and node. */
-static void make_uuid(uint8_t uuid[16], const char *name, uint32_t index)
+static void make_uuid(uint8_t uuid[16], const char *name, uint32_t index, uint32_t instance)
 {
     uint64_t hash[2] = { 0xcbf29ce484222325u, 0x84222325cbf29ce4u };
     for (int half = 0; half < 2; half++) {
@@ -57,6 +57,8 @@ static void make_uuid(uint8_t uuid[16], const char *name, uint32_t index)
             hash[half] = (hash[half] ^ (unsigned char)*c) * 0x100000001b3u;
         hash[half] = (hash[half] ^ (index + 1)) * 0x100000001b3u;
         hash[half] = (hash[half] ^ geteuid()) * 0x100000001b3u;
+        if (instance)
+            hash[half] = (hash[half] ^ instance) * 0x100000001b3u;
         hash[half] ^= hash[half] >> 29;
         hash[half] *= 0xbf58476d1ce4e5b9u;
     }
@@ -79,12 +81,21 @@ static int open_page(struct node *node)
     node->page->device_count = node->device_count;
     node->page->pid = (uint32_t)getpid();
     node->page->time_scale = node->profile->info.time_scale;
-    node->page->epoch_ns = (int64_t)device_clock();
+    node->page->epoch_ns = node->start_ns = (int64_t)device_clock();
+    snprintf(node->page->faults, sizeof node->page->faults, "%s", node->faults);
+    node->page->whole_count = node->whole_count;
+    for (uint32_t i = 0; i < node->whole_count; i++) {
+        struct sim_device_info *info = &node->page->wholes[i];
+        *info = node->profile->info;
+        make_uuid(info->uuid, node->name, i, 0);
+        info->pci_bus = i + 1;
+        info->parent = i;
+    }
     for (uint32_t i = 0; i < node->device_count; i++) {
         struct sim_device_info *info = &node->page->devices[i];
-        *info = node->profile->info;
-        make_uuid(info->uuid, node->name, i);
-        info->pci_bus = i + 1;
+        profile_unit(node->profile, i, info, &node->timing[i]);
+        make_uuid(info->uuid, node->name, info->parent, info->mig_slices ? info->mig_index + 1 : 0);
+        info->pci_bus = info->parent + 1;
     }
     return 0;
 }
@@ -126,11 +137,8 @@ int node_open(struct node *node, int signal_fd, char *error, size_t error_size)
         }
     }
     int result = open_page(node);
-    struct sched_profile timing[SIM_MAX_DEVICES];
-    for (uint32_t i = 0; i < node->device_count && !result; i++) {
-        timing[i] = profile->timing;
-        result = memory_open(&node->memory[i], profile->info.total_bytes, profile->info.reserved_bytes);
-    }
+    for (uint32_t i = 0; i < node->device_count && !result; i++)
+        result = memory_open(&node->memory[i], node->page->devices[i].total_bytes, node->page->devices[i].reserved_bytes);
     if (result) {
         snprintf(error, error_size, "cannot make the memory of the simulated devices: %s%s", strerror(-result),
                  result == -EMFILE ? "; raise the limit (ulimit -n) to 64 or more" : "");
@@ -138,7 +146,7 @@ int node_open(struct node *node, int signal_fd, char *error, size_t error_size)
     }
     struct sched_hooks hooks = rings_hooks;
     hooks.arg = node;
-    node->schedule = sched_new(timing, node->device_count, &hooks);
+    node->schedule = sched_new(node->timing, node->device_count, &hooks);
     if (!node->schedule || node_name(node, "?") < 0) {
         snprintf(error, error_size, "no memory");
         return -1;
@@ -178,17 +186,12 @@ static void arm(struct node *node, uint64_t clock_ns)
 static uint64_t turn(struct node *node)
 {
     rings_take(node);
-    uint64_t model = device_model(node, device_clock());
-    sched_advance(node->schedule, model);
-    if (sched_holding(node->schedule))
-        sched_recheck(node->schedule, device_model(node, device_clock()));
+    pace_advance(node, device_clock());
     clients_bury(node);
-    uint64_t clock_ns = device_clock(), next = UINT64_MAX, due = sched_next(node->schedule);
-    if (due != SCHED_NEVER)
-        next = device_wall(node, due);
+    uint64_t clock_ns = device_clock(), next = pace_next(node, clock_ns);
     uint64_t flush = log_flush(node, clock_ns);
     next = flush < next ? flush : next;
-    if (!node->attached) {
+    if (!node->attached && !node->exports) {
         uint64_t end = node->alone_since_ns + (node->served ? LINGER_NS : UNSERVED_NS);
         next = end < next ? end : next;
     }
@@ -197,7 +200,7 @@ static uint64_t turn(struct node *node)
 
 static bool over(const struct node *node)
 {
-    return !node->attached && device_clock() >= node->alone_since_ns + (node->served ? LINGER_NS : UNSERVED_NS);
+    return !node->attached && !node->exports && device_clock() >= node->alone_since_ns + (node->served ? LINGER_NS : UNSERVED_NS);
 }
 
 /* True: a signal asks for the end. */
@@ -213,6 +216,8 @@ static bool dispatch(struct node *node, const struct epoll_event *events, int co
             end = true;
         else if (tag == TAG_TIMER || (tag & 7) == 2)
             continue;                   /* time has come, or a client rang: the next turn looks */
+        else if ((tag & 7) == DEVICE_TAG_EXPORT)
+            export_closed((struct export *)(uintptr_t)(tag & ~7ull));
         else if ((tag & 7) == 1)
             client_doom(client, "its process ended");
         else
@@ -228,9 +233,10 @@ void node_serve(struct node *node)
         uint64_t next = turn(node);
         int timeout = -1;
         /* Say that we sleep, then look once more: whoever came before did not ring. */
+        atomic_store_explicit(&node->page->standing, node->stands, memory_order_relaxed);
         atomic_store_explicit(&node->page->sleeping, 1, memory_order_seq_cst);
         atomic_thread_fence(memory_order_seq_cst);
-        if (rings_pending(node) || rings_computed(node) || next <= device_clock())
+        if (rings_pending(node) || rings_computed(node) || pace_changed(node) || next <= device_clock())
             timeout = 0;
         else
             arm(node, next);
@@ -243,6 +249,7 @@ void node_serve(struct node *node)
 void node_close(struct node *node)
 {
     clients_close(node);
+    exports_close(node);
     log_close(node);                    /* before the address is free: the next device process may use the same file */
     close(node->listener);
     sched_free(node->schedule);

@@ -19,11 +19,30 @@ NVML_API const char *nvmlErrorString(int result)
     return result >= 0 && result < (int)(sizeof texts / sizeof *texts) ? texts[result] : "Unknown Error";
 }
 
+DECLARE(nvmlSystemGetDriverVersion, char *version, unsigned length)
+{
+    return nvml_link() ? nvml_give(version, length, "580.00.gpud-simulated") : NVML_ERROR_UNINITIALIZED;
+}
+
+DECLARE(nvmlSystemGetNVMLVersion, char *version, unsigned length)
+{
+    return nvml_link() ? nvml_give(version, length, "13.580.00.gpud-simulated") : NVML_ERROR_UNINITIALIZED;
+}
+
+DECLARE(nvmlSystemGetCudaDriverVersion_v2, int *version)
+{
+    if (!nvml_link() || !version)
+        return nvml_link() ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_UNINITIALIZED;
+    *version = (int)sim_whole(nvml_link(), 0)->driver_version;
+    return NVML_SUCCESS;
+}
+ALSO(nvmlSystemGetCudaDriverVersion, nvmlSystemGetCudaDriverVersion_v2, int *version);
+
 DECLARE(nvmlSystemGetProcessName, unsigned pid, char *name, unsigned length)
 {
     char path[64], text[256];
-    if (!nvml_ready() || !name || !length)
-        return nvml_ready() ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_UNINITIALIZED;
+    if (!nvml_link() || !name || !length)
+        return nvml_link() ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_UNINITIALIZED;
     snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
     FILE *file = fopen(path, "re");
     size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;

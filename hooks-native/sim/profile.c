@@ -18,6 +18,9 @@ struct reading {
     uint64_t seen_here;                 /* those of this file */
     char base[SIM_NAME];
     int base_line;
+    char mode[PROFILE_MODE];            /* as the topmost file says */
+    char mode_path[PATH_MAX];
+    int mode_line;
     char *error;
     size_t error_size;
 };
@@ -67,11 +70,11 @@ static bool unknown(struct reading *r, const struct toml_item *item)
             n += (size_t)snprintf(allowed + n, n < sizeof allowed ? sizeof allowed - n : 0, "%s%s", n ? ", " : "", keys[i].key);
         }
     if (!strcmp(item->table, "device"))
-        snprintf(allowed + n, n < sizeof allowed ? sizeof allowed - n : 0, ", name");
+        snprintf(allowed + n, n < sizeof allowed ? sizeof allowed - n : 0, ", name, mode");
     if (!item->table[0])
         return fail(r, item->line, "unknown key %s before the first table; allowed is: base", item->key);
     if (!table)
-        return fail(r, item->line, "unknown table [%s]; allowed are [device], [timing], [kernels]", item->table);
+        return fail(r, item->line, "unknown table [%s]; allowed are [device], [timing], [mig], [kernels]", item->table);
     return fail(r, item->line, "unknown key %s.%s; allowed are: %s", item->table, item->key, allowed);
 }
 
@@ -92,12 +95,33 @@ static bool take_kernel(struct reading *r, const struct toml_item *item)
     return true;
 }
 
+/* What it means is clear only when the whole profile is read. */
+static bool take_mode(struct reading *r, const struct toml_item *item)
+{
+    if (!item->is_text || strlen(item->text) >= PROFILE_MODE)
+        return fail(r, item->line, "mode: must be a \"string\" of at most %d characters, not: %s", PROFILE_MODE - 1, item->text);
+    if (!r->mode[0]) {
+        snprintf(r->mode, sizeof r->mode, "%.*s", PROFILE_MODE - 1, item->text);
+        snprintf(r->mode_path, sizeof r->mode_path, "%s", r->path);
+        r->mode_line = item->line;
+    }
+    return true;
+}
+
+static bool optional(const struct known *k)
+{
+    return !strcmp(k->table, "mig") || !strcmp(k->key, "time_scale") || !strcmp(k->key, "devices")
+           || !strcmp(k->key, "idle_watts") || !strcmp(k->key, "power_watts");
+}
+
 static bool take(void *arg, const struct toml_item *item)
 {
     struct reading *r = arg;
     if (!strcmp(item->table, "kernels"))
         return take_kernel(r, item);
     bool base = !item->table[0] && !strcmp(item->key, "base");
+    if (!strcmp(item->table, "device") && !strcmp(item->key, "mode"))
+        return take_mode(r, item);
     if (base || (!strcmp(item->table, "device") && !strcmp(item->key, "name"))) {
         if (!item->is_text || !item->text[0] || strlen(item->text) >= SIM_NAME)
             return fail(r, item->line, "%s: must be a \"string\" of 1 to %d characters, not: %s", item->key, SIM_NAME - 1, item->text);
@@ -140,7 +164,7 @@ static void locate(const char *directory, const char *name, char path[PATH_MAX])
 int profile_read(struct profile *profile, const char *directory, const char *name, char *error, size_t error_size)
 {
     _Static_assert(KEYS <= 64, "a bit for each key");
-    char path[PATH_MAX], above[PATH_MAX], first[PATH_MAX];
+    char path[PATH_MAX], above[PATH_MAX], first[PATH_MAX], why[256];
     struct reading r = { .profile = profile, .path = path, .error = error, .error_size = error_size };
     memset(profile, 0, sizeof *profile);
     profile->devices = 1;
@@ -181,7 +205,7 @@ int profile_read(struct profile *profile, const char *directory, const char *nam
         snprintf(path, sizeof path, "%s", next);
     }
     for (size_t i = 0; i < KEYS; i++)
-        if (!(r.seen >> i & 1) && strcmp(keys[i].key, "time_scale") && strcmp(keys[i].key, "devices")) {
+        if (!(r.seen >> i & 1) && !optional(&keys[i])) {
             snprintf(error, error_size, "%s: %s.%s is missing (%s, %g to %g), and the profile has no base that gives it", first,
                      keys[i].table, keys[i].key, keys[i].meaning, keys[i].least, keys[i].most);
             return -1;
@@ -198,7 +222,15 @@ int profile_read(struct profile *profile, const char *directory, const char *nam
     profile->timing.blocks_per_sm = profile->info.blocks_per_sm;
     profile->timing.threads_per_sm = profile->info.threads_per_sm;
     profile->timing.shared_per_sm = profile->info.shared_per_sm;
-    return 0;
+    for (uint32_t i = 0; i < sizeof profile->mig_sms / sizeof *profile->mig_sms; i++)
+        if (profile->mig_sms[i] > profile->info.sm_count) {
+            snprintf(error, error_size, "%s: mig.sm_%ug is more than device.sm_count", first, i);
+            return -1;
+        }
+    if (profile_mode(profile, r.mode[0] ? r.mode : "timeslice", why, sizeof why))
+        return 0;
+    snprintf(error, error_size, "%s:%d: device.mode: %s", r.mode_path, r.mode_line, why);
+    return -1;
 }
 
 uint64_t profile_duration(const struct profile *profile, const char *kernel_name)

@@ -1,4 +1,4 @@
-/* profile.h: a device profile, read from a TOML file (sections [device], [timing], [kernels]; `base` names another). */
+/* profile.h: a device profile, read from a TOML file (sections [device], [timing], [mig], [kernels]; `base` names another). */
 #ifndef GPUD_SIM_PROFILE_H
 #define GPUD_SIM_PROFILE_H
 
@@ -9,6 +9,9 @@
 #include "schedule.h"
 
 #define PROFILE_KERNELS 256
+#define PROFILE_MODE 64
+#define PROFILE_INSTANCE_NAME 32
+#define PROFILE_MEMORY_SLICES 8u
 
 struct profile_kernel { char pattern[SIM_NAME]; uint64_t duration_ns; };
 
@@ -17,6 +20,12 @@ struct profile {
     struct sim_device_info info;        /* without uuid and pci_bus */
     struct sched_profile timing;
     uint32_t devices;
+    char mode[PROFILE_MODE];            /* "timeslice", "mps", "mig:3g,3g" */
+    bool merged;                        /* MPS */
+    uint32_t mig_sms[8];                /* SMs of a MIG instance, by its compute slices; 0: there is none */
+    double mig_memory_gb;               /* for their names; 0: memory_gib */
+    uint32_t instance_count;            /* MIG instances of each device; 0: no MIG */
+    uint8_t instances[8];               /* their compute slices */
     uint32_t kernel_count;
     struct profile_kernel kernels[PROFILE_KERNELS];     /* first match wins; those of the file before those of its base */
 };
@@ -24,6 +33,11 @@ struct profile {
 /* Reads `name` (a file name with a slash or ending in .toml, else NAME.toml in `directory`). 0 or −1; then `error` has
  * one sentence with file, line, key and what is allowed. */
 int profile_read(struct profile *profile, const char *directory, const char *name, char *error, size_t error_size);
+/* Sets how contexts share a device. False: `error` has the rest of a sentence that begins with where the text stands. */
+bool profile_mode(struct profile *profile, const char *text, char *error, size_t error_size);
+void profile_instance_name(const struct profile *profile, uint32_t compute_slices, char out[PROFILE_INSTANCE_NAME]);
+/* What programs see as device `index`: a whole device, or a MIG instance of one. Without uuid and pci_bus. */
+void profile_unit(const struct profile *profile, uint32_t index, struct sim_device_info *info, struct sched_profile *timing);
 /* Duration by the [kernels] table, 0 when no pattern matches. */
 uint64_t profile_duration(const struct profile *profile, const char *kernel_name);
 

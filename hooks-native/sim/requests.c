@@ -67,6 +67,8 @@ static int32_t context_new(struct client *client, uint32_t device, struct sim_re
         memory_uncharge(&node->memory[device], node->profile->info.context_bytes);
         return -ENOMEM;
     }
+    client->context_count++;
+    pace_count(node);
     reply->id = id;
     return 0;
 }
@@ -83,8 +85,9 @@ static int32_t context_end(struct client *client, uint32_t id)
     if (id >= SIM_MAX_CONTEXTS || !client->contexts[id].context)
         return -EINVAL;
     struct sched_context *context = client->contexts[id].context;
-    uint64_t now = device_model(node, device_clock());
-    sched_advance(node->schedule, now);     /* what is due is told; the rest is not */
+    uint64_t clock_ns = device_clock();
+    pace_advance(node, clock_ns);           /* what is due is told; the rest is not */
+    uint64_t now = pace_now(node, clock_ns);
     for (uint32_t i = 0; i < SIM_MAX_QUEUES; i++)
         if (client->queues[i] && client->queues[i]->context == id)
             client->outstanding -= sched_queue_length(client->queues[i]->queue);
@@ -95,6 +98,8 @@ static int32_t context_end(struct client *client, uint32_t id)
             requests_queue_free(client->queues[i]);
         }
     client->contexts[id].context = NULL;
+    client->context_count--;
+    pace_count(node);
     memory_uncharge(&node->memory[client->contexts[id].device], node->profile->info.context_bytes);
     return 0;
 }
@@ -133,70 +138,6 @@ static int32_t queue_end(struct client *client, uint32_t id)
     return 0;
 }
 
-static int32_t event_new(struct client *client, struct sim_reply *reply)
-{
-    uint32_t id = 0;
-    for (uint32_t i = 0; i < SIM_MAX_EVENTS && !id; i++) {
-        uint32_t slot = 1 + (client->next_event + i) % (SIM_MAX_EVENTS - 1);
-        id = client->events[slot] ? 0 : slot;
-    }
-    struct device_event *event = id ? calloc(1, sizeof *event) : NULL;
-    if (!event)
-        return id ? -ENOMEM : -ENOSPC;
-    *event = (struct device_event){ .client = client, .id = id };
-    event->event = sched_event_new(client->node->schedule, event);
-    if (!event->event) {
-        free(event);
-        return -ENOMEM;
-    }
-    client->events[id] = event;
-    client->next_event = id;
-    ring_event_reset(client, id);
-    reply->id = id;
-    return 0;
-}
-
-static int32_t event_end(struct client *client, uint32_t id)
-{
-    if (id >= SIM_MAX_EVENTS || !client->events[id])
-        return -EINVAL;
-    sched_event_close(client->node->schedule, client->events[id]->event);
-    free(client->events[id]);
-    client->events[id] = NULL;
-    return 0;
-}
-
-static uint64_t used_by(const struct client *client, uint32_t device)
-{
-    uint64_t used = memory_held(&client->node->memory[device], client);
-    for (uint32_t i = 0; i < SIM_MAX_CONTEXTS; i++)
-        if (client->contexts[i].context && client->contexts[i].device == device)
-            used += client->node->profile->info.context_bytes;
-    return used;
-}
-
-/* Processes that have a context or memory on the device; the links of one process count together. */
-static int32_t processes(const struct node *node, uint32_t device, struct sim_reply *reply)
-{
-    uint32_t count = 0, room = SIM_TEXT / sizeof(struct sim_process);
-    struct sim_process *list = (struct sim_process *)(void *)reply->text;
-    for (const struct client *client = node->clients; client; client = client->next) {
-        uint64_t used = client->attached && !client->doomed ? used_by(client, device) : 0;
-        uint32_t i = 0;
-        if (!used)
-            continue;
-        while (i < count && i < room && list[i].pid != (uint32_t)client->pid)
-            i++;
-        if (i < count && i < room)
-            list[i].used_bytes += used;
-        else if (count++ < room)
-            list[i] = (struct sim_process){ .pid = (uint32_t)client->pid, .used_bytes = used };
-    }
-    reply->id = count < room ? count : room;
-    reply->text_bytes = (uint32_t)(reply->id * sizeof *list);
-    return 0;
-}
-
 static int32_t on_device(struct client *client, const struct sim_request *request, struct sim_reply *reply)
 {
     struct node *node = client->node;
@@ -218,18 +159,22 @@ static int32_t on_device(struct client *client, const struct sim_request *reques
     case SIM_CONTEXT_NEW:
         return context_new(client, device, reply);
     case SIM_EVENT_NEW:
-        return event_new(client, reply);
-    case SIM_PROCESSES:
-        return processes(node, device, reply);
-    default: {
-        uint32_t gpu, moved;
-        uint64_t now = device_model(node, device_clock());
-        sched_advance(node->schedule, now);
-        sched_utilisation(node->schedule, device, now, &gpu, &moved);
-        reply->a = gpu;
-        reply->b = moved;
-        return 0;
+        return event_new(client, request->a != 0, reply);
+    case SIM_RANGE: {
+        const struct memory_range *range = memory_range_at(memory, (uint64_t)request->a);
+        reply->a = range ? (int64_t)range->id : 0;
+        reply->b = range ? (int64_t)range->bytes : 0;
+        return range ? 0 : -ENOENT;
     }
+    case SIM_HOLD: {
+        int error = memory_hold(memory, client, (uint64_t)request->a, (uint64_t)request->b);
+        reply->b = error ? 0 : (int64_t)memory_range_at(memory, (uint64_t)request->a)->bytes;
+        return error;
+    }
+    case SIM_EXPORT:
+        return export_new(client, request, reply);
+    default:
+        return monitor_request(node, request, reply);
     }
 }
 
@@ -243,7 +188,13 @@ void request_handle(struct client *client, struct sim_request *request, struct s
     case SIM_EVENT_NEW:
     case SIM_PROCESSES:
     case SIM_UTILISATION:
-        reply->result = request->device < client->node->device_count ? on_device(client, request, reply) : -ENODEV;
+    case SIM_USAGE:
+    case SIM_RANGE:
+    case SIM_HOLD:
+    case SIM_EXPORT:
+        reply->result = -ENODEV;        /* what a lost device had may still be given back */
+        if (request->device < client->node->device_count && (request->type == SIM_FREE || !device_lost(client->node, request->device)))
+            reply->result = on_device(client, request, reply);
         break;
     case SIM_CONTEXT_END:
         reply->result = context_end(client, request->id);
@@ -256,6 +207,21 @@ void request_handle(struct client *client, struct sim_request *request, struct s
         break;
     case SIM_EVENT_END:
         reply->result = event_end(client, request->id);
+        break;
+    case SIM_EVENT_OPEN:
+        reply->result = event_open(client, (uint64_t)request->a, reply);
+        break;
+    case SIM_EVENT_TAKEN:
+        reply->result = event_taken(client, request->id);
+        break;
+    case SIM_IMPORT:
+        reply->result = export_open(client, request, reply);
+        break;
+    case SIM_FAULT_USE:
+    case SIM_FAULT_HAPPENED:
+    case SIM_LOSE:
+    case SIM_CONTEXT_STOP:
+        reply->result = fault_request(client, request, reply);
         break;
     case SIM_NAME_NEW:
         reply->result = name_new(client, request, reply);

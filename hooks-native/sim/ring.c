@@ -16,7 +16,6 @@
 #include "log.h"
 
 #define ROUND_NS 5000000u               /* commands are taken for so long before what is due is looked at again */
-#define STAMP_SLACK_NS 1000000u         /* a stamp is this much older than the last look at the ring at most */
 
 static void wake(_Atomic uint32_t *word)
 {
@@ -43,6 +42,14 @@ static bool on_computed(void *arg, void *queue_user, uint64_t ticket)
     return atomic_load_explicit(&queue->client->page->computed[queue->id], memory_order_acquire) >= ticket;
 }
 
+static uint64_t on_took(void *arg, void *queue_user, uint64_t ticket)
+{
+    const struct device_queue *queue = queue_user;
+    (void)arg, (void)ticket;
+    uint64_t took = atomic_load_explicit(&queue->client->page->took[queue->id], memory_order_relaxed);
+    return took < SCHED_NEVER / 4 ? took : SCHED_NEVER / 4;
+}
+
 static void on_held(void *arg, void *queue_user, uint64_t ticket)
 {
     struct device_queue *queue = queue_user;
@@ -62,19 +69,37 @@ static void on_done(void *arg, void *queue_user, uint64_t ticket, uint64_t model
     publish(slot, &client->page->queue_waiters[queue->id], ticket, model_ns);
 }
 
-static void on_recorded(void *arg, void *event_user, uint64_t ticket, uint64_t model_ns)
+static void on_recorded(void *arg, void *event_user, uint64_t number, uint64_t model_ns)
 {
-    struct device_event *event = event_user;
-    struct sim_done_slot *slot = &event->client->done->events[event->id];
+    struct node_event *shared = event_user;
     (void)arg;
-    if (ticket < atomic_load_explicit(&slot->ticket, memory_order_relaxed))
+    if (number < shared->reached)
         return;                         /* a later record was reached first, in another queue */
-    publish(slot, &event->client->page->event_waiters[event->id], ticket, model_ns);
+    shared->reached = number;
+    shared->reached_ns = model_ns;
+    for (struct device_event *event = shared->openers; event; event = event->next)
+        publish(&event->client->done->events[event->id], &event->client->page->event_waiters[event->id], number, model_ns);
+}
+
+/* The number of a record of an interprocess event that is just being submitted: all who have it open see it. 0: a plain event. */
+static uint64_t number_record(struct node_event *shared)
+{
+    if (!shared->number)
+        return 0;
+    shared->newest++;
+    for (struct device_event *event = shared->openers; event; event = event->next)
+        atomic_store_explicit(&event->client->done->events[event->id].held, shared->newest, memory_order_release);
+    return shared->newest;
 }
 
 static void on_finished(void *arg, const struct sched_report *report)
 {
     log_report(arg, report);
+}
+
+static void on_switched(void *arg, uint32_t device, uint32_t from, uint32_t to, uint64_t start_ns, uint64_t end_ns)
+{
+    log_switch(arg, device, from, to, start_ns, end_ns);
 }
 
 static void on_queue_gone(void *arg, void *queue_user)
@@ -85,7 +110,7 @@ static void on_queue_gone(void *arg, void *queue_user)
 
 const struct sched_hooks rings_hooks = {
     .computed = on_computed, .held = on_held, .done = on_done, .recorded = on_recorded, .finished = on_finished,
-    .queue_gone = on_queue_gone,
+    .queue_gone = on_queue_gone, .took = on_took, .switched = on_switched,
 };
 
 void ring_queue_reset(struct device_queue *queue, bool everything)
@@ -96,7 +121,10 @@ void ring_queue_reset(struct device_queue *queue, bool everything)
 
 void ring_event_reset(struct client *client, uint32_t id)
 {
-    publish(&client->done->events[id], &client->page->event_waiters[id], 0, 0);
+    const struct node_event *shared = client->events[id]->shared;
+    struct sim_done_slot *slot = &client->done->events[id];
+    atomic_store_explicit(&slot->held, shared->newest, memory_order_relaxed);
+    publish(slot, &client->page->event_waiters[id], shared->reached, shared->reached_ns);
 }
 
 /* Commands that the ring holds now and that may be taken. */
@@ -110,6 +138,12 @@ static uint64_t available(struct client *client)
         return 0;
     }
     return head - client->tail;
+}
+
+bool ring_untaken(const struct client *client)
+{
+    return client->outstanding < DEVICE_MAX_OUTSTANDING
+           && atomic_load_explicit(&client->page->head, memory_order_acquire) != client->tail;
 }
 
 bool rings_pending(struct node *node)
@@ -139,9 +173,8 @@ static bool fetch(struct client *client, uint64_t clock_ns)
                     slot->event);
         return false;
     }
-    uint64_t oldest = client->looked_ns > STAMP_SLACK_NS ? client->looked_ns - STAMP_SLACK_NS : 0;
-    slot->stamp_ns = slot->stamp_ns < oldest ? oldest : slot->stamp_ns;
     slot->stamp_ns = slot->stamp_ns > clock_ns ? clock_ns : slot->stamp_ns;
+    slot->model_ns = pace_stamp(client, slot->model_ns, clock_ns);
     client->last_ticket = slot->ticket;
     return true;
 }
@@ -151,12 +184,19 @@ static void submit(struct client *client)
     struct node *node = client->node;
     const struct sim_slot *slot = &client->next_slot;
     struct device_queue *queue = client->queues[slot->queue];
-    if (!queue || queue->closed) {      /* destroyed by another thread: nobody shall wait for it for ever */
-        publish(&client->done->queues[slot->queue], &client->page->queue_waiters[slot->queue], slot->ticket, 0);
+    if (!queue || queue->closed || queue->stopped) {    /* gone, or ended by a fault: nobody shall wait for it for ever */
+        if (!queue || !queue->stopped)
+            publish(&client->done->queues[slot->queue], &client->page->queue_waiters[slot->queue], slot->ticket, 0);
+        if (slot->kind == SIM_RECORD && client->events[slot->event]) {
+            struct node_event *shared = client->events[slot->event]->shared;
+            uint64_t number = number_record(shared);
+            on_recorded(node, shared, number ? number : slot->ticket, device_model(node, slot->stamp_ns));
+        }
         return;
     }
     struct sched_work work = {
-        .kind = slot->kind, .ticket = slot->ticket, .submit_ns = device_model(node, slot->stamp_ns), .blocks = slot->blocks,
+        .kind = slot->kind, .ticket = slot->ticket, .submit_ns = slot->model_ns, .stamp_ns = slot->stamp_ns, .exact = !slot->host_timed,
+        .blocks = slot->blocks,
         .threads_per_block = slot->threads_per_block, .shared_bytes = slot->shared_bytes, .bytes = slot->bytes,
         .wait_ticket = slot->wait_ticket,
     };
@@ -164,8 +204,12 @@ static void submit(struct client *client)
         work.name = slot->name ? client->names[slot->name - 1] : 0;
         work.duration_ns = node->names[work.name].duration_ns;
     }
-    if (slot->kind == SIM_RECORD || slot->kind == SIM_WAIT)
-        work.event = client->events[slot->event] ? client->events[slot->event]->event : NULL;
+    if ((slot->kind == SIM_RECORD || slot->kind == SIM_WAIT) && client->events[slot->event]) {
+        struct node_event *shared = client->events[slot->event]->shared;
+        work.event = shared->event;
+        if (slot->kind == SIM_RECORD)
+            work.number = number_record(shared);
+    }
     client->outstanding++;
     if (!sched_submit(node->schedule, queue->queue, &work))
         client_doom(client, "no memory for its commands");
@@ -192,7 +236,7 @@ void rings_take(struct node *node)
     for (uint32_t taken = 1; ; taken++) {
         struct client *first = NULL;
         for (struct client *client = node->clients; client; client = client->next)
-            if (client->has_next && !client->doomed && (!first || client->next_slot.stamp_ns < first->next_slot.stamp_ns))
+            if (client->has_next && !client->doomed && (!first || client->next_slot.model_ns < first->next_slot.model_ns))
                 first = client;
         if (!first)
             break;
@@ -202,8 +246,6 @@ void rings_take(struct node *node)
         first->has_next = more && fetch(first, clock_ns);
     }
     for (struct client *client = node->clients; client; client = client->next)
-        if (client->attached) {
-            client->looked_ns = client->tail == client->head ? clock_ns : client->looked_ns;
+        if (client->attached)
             publish_tail(client);
-        }
 }

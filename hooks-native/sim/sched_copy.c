@@ -50,6 +50,7 @@ void sched_copy_remove(struct sched_command *c)
     c->run_ns = d->schedule->now - c->start_ns;
     c->piece_count = 1;
     sched_account(d, c->start_ns, d->schedule->now, false, 1);
+    sched_load_add(&c->queue->context->load, c->start_ns, d->schedule->now, false, true);
     begin(d, engine);
 }
 

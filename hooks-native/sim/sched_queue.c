@@ -40,7 +40,7 @@ static uint32_t slot_of(const struct sched_event *event, uint64_t ticket)
 static bool record_pending(const struct schedule *s, const struct sched_event *event, uint64_t ticket)
 {
     const struct sched_command *c = s->records[slot_of(event, ticket)];
-    while (c && (c->work.event != event || c->work.ticket != ticket))
+    while (c && (c->work.event != event || c->work.number != ticket))
         c = c->next_record;
     return c != NULL;
 }
@@ -48,7 +48,7 @@ static bool record_pending(const struct schedule *s, const struct sched_event *e
 /* The record is reached, or will never be: whoever waits for it looks again. */
 static void record_remove(struct schedule *s, struct sched_command *c)
 {
-    uint32_t slot = slot_of(c->work.event, c->work.ticket);
+    uint32_t slot = slot_of(c->work.event, c->work.number);
     for (struct sched_command **at = &s->records[slot]; *at; at = &(*at)->next_record)
         if (*at == c) {
             *at = c->next_record;
@@ -57,7 +57,7 @@ static void record_remove(struct schedule *s, struct sched_command *c)
     for (struct sched_queue **at = &s->blocked[slot]; *at;) {
         struct sched_queue *queue = *at;
         const struct sched_work *wait = &queue->head->work;
-        if (wait->event != c->work.event || wait->wait_ticket != c->work.ticket) {
+        if (wait->event != c->work.event || wait->wait_ticket != c->work.number) {
             at = &queue->next_blocked;
             continue;
         }
@@ -72,6 +72,7 @@ static void pop(struct schedule *s, struct sched_command *c)
 {
     struct sched_queue *queue = c->queue;
     queue->head = c->next;
+    queue->dry_ns = s->now;
     if (!queue->head)
         queue->tail = NULL;
     queue->length--;
@@ -79,23 +80,6 @@ static void pop(struct schedule *s, struct sched_command *c)
         sched_event_unref(s, c->work.event);
     s->hooks.done(s->hooks.arg, queue->user, c->work.ticket, s->now);
     command_recycle(s, c);
-}
-
-static void report(struct schedule *s, struct sched_command *c, bool dropped)
-{
-    struct sched_device *device = c->queue->context->device;
-    struct sched_report r = {
-        .work = &c->work, .queue_user = c->queue->user, .context_user = c->queue->context->user, .device = device->index,
-        .context = c->queue->context->number, .start_ns = c->start_ns, .end_ns = s->now, .run_ns = c->run_ns,
-        .piece_count = c->piece_count, .pieces = c->pieces, .dropped = dropped,
-    };
-    if (c->state == SCHED_HELD)
-        r.overrun_ns = s->now - c->due_ns;
-    bool copy = sched_is_copy(c->work.kind);
-    *(copy ? &device->counters.copy_overrun_ns : &device->counters.overrun_ns) += r.overrun_ns;
-    *(copy ? &device->counters.copy_overruns : &device->counters.overruns) += r.overrun_ns > 0;
-    *(copy ? &device->counters.copies : &device->counters.kernels) += 1;
-    s->hooks.finished(s->hooks.arg, &r);
 }
 
 /* A command that has started gives up what it has of the device. */
@@ -112,7 +96,7 @@ void sched_end(struct schedule *s, struct sched_command *c)
     struct sched_queue *queue = c->queue;
     leave_device(c);
     if (!sched_is_host(&c->work))
-        report(s, c, false);
+        sched_report(s, c, false);
     pop(s, c);
     sched_look(s, queue);
 }
@@ -125,6 +109,7 @@ void sched_due(struct schedule *s, struct sched_command *c)
     }
     c->state = SCHED_HELD;
     c->due_ns = s->now;
+    s->late += !sched_is_host(&c->work);
     c->next_held = s->held;
     s->held = c;
     s->hooks.held(s->hooks.arg, c->queue->user, c->work.ticket);
@@ -135,6 +120,7 @@ void sched_unhold(struct schedule *s, struct sched_command *c)
     for (struct sched_command **at = &s->held; *at; at = &(*at)->next_held)
         if (*at == c) {
             *at = c->next_held;
+            s->late -= !sched_is_host(&c->work);
             return;
         }
 }
@@ -157,7 +143,7 @@ static void examine(struct schedule *s, struct sched_queue *queue)
             if (c->work.event)
                 record_remove(s, c);
             if (c->work.event && !c->work.event->closing)
-                s->hooks.recorded(s->hooks.arg, c->work.event->user, c->work.ticket, s->now);
+                s->hooks.recorded(s->hooks.arg, c->work.event->user, c->work.number, s->now);
             pop(s, c);
             break;
         case SIM_WAIT:
@@ -231,14 +217,15 @@ bool sched_submit(struct schedule *s, struct sched_queue *queue, const struct sc
     bool idle = !queue->head;
     sched_advance(s, work->submit_ns);
     idle = idle || !queue->head;
-    uint64_t at = work->submit_ns > s->now ? work->submit_ns : s->now;
     c->work = *work;
     c->queue = queue;
-    c->earliest = at + (work->kind == SIM_KERNEL ? queue->context->device->profile.launch_ns : 0);
+    c->earliest = work->submit_ns + (work->kind == SIM_KERNEL ? queue->context->device->profile.launch_ns : 0);
+    sched_note_time(c, idle);
     if (work->event)
         work->event->references++;
     if (work->kind == SIM_RECORD && work->event) {
-        uint32_t slot = slot_of(work->event, work->ticket);
+        c->work.number = work->number ? work->number : work->ticket;
+        uint32_t slot = slot_of(work->event, c->work.number);
         c->next_record = s->records[slot];
         s->records[slot] = c;
     }
@@ -248,10 +235,12 @@ bool sched_submit(struct schedule *s, struct sched_queue *queue, const struct sc
         queue->head = c;
     queue->tail = c;
     queue->length++;
-    if (idle) {
+    if (idle)
         sched_look(s, queue);
-        sched_step(s, at);
-    }
+    if (idle && work->submit_ns > s->now && !sched_standing(s))
+        sched_step(s, work->submit_ns);
+    else if (idle)
+        sched_step(s, s->now);
     return true;
 }
 
@@ -288,10 +277,13 @@ void sched_queue_drop(struct schedule *s, struct sched_queue *queue)
         if (c->started)
             leave_device(c);
         if (!sched_is_host(&c->work) && (c->start_ns || c->state == SCHED_RUNNING || c->state == SCHED_COPYING))
-            report(s, c, true);
+            sched_report(s, c, true);
         queue->head = c->next;
-        if (c->work.kind == SIM_RECORD && c->work.event)
+        if (c->work.kind == SIM_RECORD && c->work.event) {
             record_remove(s, c);
+            if (!c->work.event->closing)        /* others may wait for it, who outlive this queue */
+                s->hooks.recorded(s->hooks.arg, c->work.event->user, c->work.number, s->now);
+        }
         if (c->work.event)
             sched_event_unref(s, c->work.event);
         command_recycle(s, c);

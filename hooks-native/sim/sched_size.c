@@ -17,13 +17,18 @@ void sched_size(struct sched_command *c)
 {
     const struct sched_profile *p = &c->queue->context->device->profile;
     uint64_t duration, waves = 1;
+    uint32_t given = 0;                 /* SMs that it has when it takes `duration` */
     c->need = p->sm_count;
     if (c->work.kind == SIM_KERNEL) {
         uint64_t fit = blocks_per_sm(p, &c->work), blocks = c->work.blocks ? c->work.blocks : 1;
         uint64_t sms = blocks / fit + (blocks % fit != 0);
+        uint32_t whole = p->whole_sm_count ? p->whole_sm_count : p->sm_count;
         c->need = sms < p->sm_count ? (uint32_t)sms : p->sm_count;
+        given = sms < whole ? (uint32_t)sms : whole;
         waves = blocks / (fit * p->sm_count) + (blocks % (fit * p->sm_count) != 0);
         duration = c->work.duration_ns;
+        if (!duration)
+            given = c->need;
         if (!duration)
             duration = waves > SCHED_NEVER / 1024 / p->block_ns ? SCHED_NEVER / 1024 : waves * p->block_ns;
     } else {
@@ -34,6 +39,6 @@ void sched_size(struct sched_command *c)
     if (duration > SCHED_NEVER / 4096)
         duration = SCHED_NEVER / 4096;
     duration = duration ? duration : 1;
-    c->total = c->left = duration * c->need;
-    c->wave = (duration / waves ? duration / waves : 1) * c->need;
+    c->total = c->left = duration * (given ? given : c->need);
+    c->wave = c->total / waves ? c->total / waves : 1;
 }

@@ -1,4 +1,4 @@
-/* sched_state.h: inside of the schedule, shared by schedule.c, sched_queue.c, sched_size.c, sched_compute.c, sched_copy.c. */
+/* sched_state.h: inside of the schedule, shared by schedule.c and sched_*.c. */
 #ifndef GPUD_SIM_SCHED_STATE_H
 #define GPUD_SIM_SCHED_STATE_H
 
@@ -36,6 +36,7 @@ struct sched_queue {
     bool closing, dropped;
     bool in_work, in_waking, in_blocked;
     struct sched_queue *next_work, *next_waking, *next_blocked;
+    uint64_t dry_ns;                        /* when it last had nothing left to do */
     struct sched_queue *next;               /* of the context */
 };
 
@@ -46,21 +47,35 @@ struct sched_event {
     struct sched_event *next, **link;       /* of the schedule */
 };
 
+#define SCHED_BUCKETS 16
+#define SCHED_BUCKET_NS 100000000ull
+
+/* Of each tenth of the last second: id says which. */
+struct sched_load { uint64_t id[SCHED_BUCKETS], busy[SCHED_BUCKETS], memory[SCHED_BUCKETS]; };
+
 struct sched_context {
+    struct sched_load load;
+    uint64_t counted_ns;                    /* its share of the device is in `load` up to here */
     struct sched_device *device;
+    struct sched_group *group;
     void *user;
     uint32_t number;
     struct sched_queue *queues;
-    struct sched_command *startable;        /* by priority, then seq */
-    struct sched_command *running;          /* RUNNING and HELD */
-    bool in_ready;
-    struct sched_context *next_ready;
     struct sched_context *next;             /* of the schedule */
 };
 
+/* What has the device one after another: each context by itself, or (MPS) all of them together. */
+struct sched_group {
+    struct sched_device *device;
+    uint32_t number;                        /* of its (first) context */
+    uint32_t contexts;
+    struct sched_command *startable;        /* by priority, then seq */
+    struct sched_command *running;          /* RUNNING and HELD */
+    bool in_ready;
+    struct sched_group *next_ready;
+};
+
 #define SCHED_SLOTS 8192u               /* of a hash table; a power of two */
-#define SCHED_BUCKETS 16
-#define SCHED_BUCKET_NS 100000000ull
 
 struct sched_engine {
     struct sched_command *head, *tail;      /* the head is being copied */
@@ -71,9 +86,10 @@ struct sched_device {
     struct schedule *schedule;
     uint32_t index;
     struct sched_profile profile;
-    struct sched_context *holder;           /* has the device, or is being switched to */
-    uint32_t last;                          /* number of the context whose state is on the device; 0: none */
-    struct sched_context *ready, *ready_tail;   /* other contexts with work, in turn */
+    struct sched_group *holder;             /* has the device, or is being switched to */
+    uint32_t last;                          /* number of the group whose state is on the device; 0: none */
+    struct sched_group *merged;             /* of all contexts (MPS) */
+    struct sched_group *ready, *ready_tail; /* others with work, in turn */
     uint64_t usable_from;                   /* end of the switch */
     uint64_t slice_start, slice_end;        /* slice_end is right only while somebody is ready */
     uint64_t at;                            /* kernels have progressed up to here */
@@ -86,7 +102,10 @@ struct sched_device {
 struct schedule {
     struct sched_hooks hooks;
     uint64_t now;                           /* of the last thing that happened */
+    uint64_t told;                          /* by the owner's clock, while commands are rechecked */
     uint64_t seq;
+    bool patient;
+    uint32_t late;                          /* held commands that are no host functions */
     uint32_t context_numbers;
     struct sched_context *contexts;
     struct sched_event *events;
@@ -101,8 +120,16 @@ struct schedule {
     struct sched_device devices[SIM_MAX_DEVICES];
 };
 
-/* schedule.c */
+/* sched_clock.c */
 void sched_step(struct schedule *s, uint64_t now);
+void sched_settle(struct schedule *s);                                  /* who has which device, and what runs */
+
+/* sched_load.c */
+void sched_load_add(struct sched_load *load, uint64_t from, uint64_t to, bool busy, bool memory);
+
+/* sched_count.c */
+void sched_report(struct schedule *s, struct sched_command *c, bool dropped);   /* a kernel, memset or copy is over: counts and tells */
+void sched_note_time(const struct sched_command *c, bool idle);         /* it is being submitted; `idle`: its queue has nothing else */
 void sched_account(struct sched_device *device, uint64_t from, uint64_t to, bool busy, uint32_t memory);
 
 /* sched_queue.c: the order within a queue, events */
@@ -120,14 +147,22 @@ void sched_event_unref(struct schedule *s, struct sched_event *event);
 /* sched_size.c: need, total, left and wave of a command */
 void sched_size(struct sched_command *c);
 
-/* sched_compute.c: kernels and the device's time slices */
+/* sched_compute.c: kernels on the SMs */
 void sched_compute_add(struct sched_command *c);                        /* a kernel that may start now */
 void sched_compute_remove(struct sched_command *c);                     /* ended or dropped */
+void sched_compute_piece(struct sched_command *c, bool last);           /* it stops for now, or for ever: a piece of it is complete */
 void sched_compute_progress(struct sched_device *device, uint64_t now);
 void sched_compute_ends(struct sched_device *device);
-void sched_compute_settle(struct sched_device *device);                 /* who has the device, what runs */
-void sched_compute_forget(struct sched_context *context);               /* the context goes away */
+void sched_compute_dispatch(struct sched_device *device);               /* hands SMs out to what the holder has */
 uint64_t sched_compute_next(const struct sched_device *device);
+
+/* sched_slice.c: who has the device */
+bool sched_group_works(const struct sched_group *group);
+bool sched_group_join(struct sched_context *context);                   /* false: no memory */
+void sched_group_leave(struct sched_context *context);                  /* the context goes away, its queues are gone */
+void sched_slice_ready(struct sched_group *group);                      /* waits for its turn */
+void sched_slice_unready(struct sched_group *group);
+void sched_slice_settle(struct sched_device *device);                   /* who has the device now, and what runs */
 
 /* sched_copy.c: the two copy engines */
 void sched_copy_add(struct sched_command *c);

@@ -19,12 +19,14 @@ struct sched_context;
 struct sched_queue;
 struct sched_event;
 
-/* How fast one device is. */
+/* How fast one device is: a whole one, or a MIG instance. */
 struct sched_profile {
     uint32_t sm_count;
+    uint32_t whole_sm_count;        /* SMs of the device that kernels' durations are given for; 0: this one */
     uint32_t blocks_per_sm;
     uint32_t threads_per_sm;
     uint32_t shared_per_sm;
+    bool merged;                    /* MPS: all contexts share the device as if they were one */
     uint64_t slice_ns;              /* how long a context keeps the device when others have work */
     uint64_t switch_ns;             /* from one context to another */
     uint64_t launch_ns;             /* from submission to the start on an idle device */
@@ -41,12 +43,15 @@ struct sched_work {
     uint32_t name;                  /* handed back in the report */
     uint64_t ticket;
     uint64_t submit_ns;
+    uint64_t stamp_ns;              /* handed back in the report */
+    bool exact;                     /* submit_ns is modelled, not read off a clock: counted if it comes too late */
     uint64_t duration_ns;           /* KERNEL: running alone; 0: by waves of blocks */
     uint64_t blocks;
     uint32_t threads_per_block;
     uint32_t shared_bytes;
     uint64_t bytes;
-    uint64_t wait_ticket;           /* WAIT */
+    uint64_t number;                /* RECORD: what waits name it by; 0: its ticket */
+    uint64_t wait_ticket;           /* WAIT: number of the record */
     struct sched_event *event;      /* RECORD, WAIT; NULL: nothing to tell, nothing to wait for */
 };
 
@@ -75,17 +80,25 @@ struct sched_counters {
     uint64_t switch_ns;
     uint64_t kernels, copies, switches, cuts;
     uint64_t overruns, copy_overruns;
+    /* Where the host's time got into the model's: */
+    uint64_t shifted_ns;            /* by how much overruns put modelled ends off */
+    uint64_t moved, moved_ns;       /* exact commands that came when other things had happened already */
+    uint64_t host_timed;            /* commands whose time was read off a clock */
 };
 
 /* What the owner is asked and told. `queue_user`, `event_user`: as given at creation. */
 struct sched_hooks {
     void *arg;
     bool (*computed)(void *arg, void *queue_user, uint64_t ticket);                 /* is the host done with it? */
+    /* How long a host function ran, model ns. NULL: until it is looked at. */
+    uint64_t (*took)(void *arg, void *queue_user, uint64_t ticket);
     void (*held)(void *arg, void *queue_user, uint64_t ticket);                     /* at its modelled end it was not */
     void (*done)(void *arg, void *queue_user, uint64_t ticket, uint64_t model_ns);
-    void (*recorded)(void *arg, void *event_user, uint64_t ticket, uint64_t model_ns);
+    void (*recorded)(void *arg, void *event_user, uint64_t number, uint64_t model_ns);      /* or dropped with its queue */
     void (*finished)(void *arg, const struct sched_report *report);
     void (*queue_gone)(void *arg, void *queue_user);    /* a queue that was closed has run dry */
+    /* The device goes from one context to another (numbers; UINT32_MAX: one that is gone). NULL: nobody wants to know. */
+    void (*switched)(void *arg, uint32_t device, uint32_t from, uint32_t to, uint64_t start_ns, uint64_t end_ns);
 };
 
 /* NULL: no memory. `profiles` has one entry a device and is copied. */
@@ -98,6 +111,8 @@ void sched_context_drop(struct schedule *s, struct sched_context *context, uint6
 struct sched_queue *sched_queue_new(struct schedule *s, struct sched_context *context, int priority, void *user);
 /* What was submitted still runs; queue_gone (perhaps at once) says when the last of it is done. */
 void sched_queue_close(struct schedule *s, struct sched_queue *queue);
+/* Drops what the queue holds; records are told. What is submitted to it later is up to the caller. */
+void sched_queue_stop(struct schedule *s, struct sched_queue *queue, uint64_t now);
 struct sched_event *sched_event_new(struct schedule *s, void *user);
 /* Records still under way complete untold. */
 void sched_event_close(struct schedule *s, struct sched_event *event);
@@ -106,16 +121,26 @@ void sched_event_close(struct schedule *s, struct sched_event *event);
 bool sched_submit(struct schedule *s, struct sched_queue *queue, const struct sched_work *work);
 /* Lets everything happen that is due at or before `until`. */
 void sched_advance(struct schedule *s, uint64_t until);
+/* Lets the next thing happen, which is due at sched_next(). */
+void sched_once(struct schedule *s);
 /* When the next thing is due; SCHED_NEVER when nothing is until somebody submits or computes. */
 uint64_t sched_next(const struct schedule *s);
-/* Looks again at commands that were held for their computation; those computed now end at `now`. */
+/* The model time of the last thing that happened. */
+uint64_t sched_now(const struct schedule *s);
+/* A patient schedule stands still while a command at its modelled end is not computed, and it ends there; with an impatient one
+ * all else goes on, and the command holds its place until it is computed. */
+void sched_patient(struct schedule *s, bool patient);
+bool sched_standing(const struct schedule *s);          /* does it stand still for that now? */
+/* Looks again at commands that were held for their computation; `now` is the time by the clock. */
 void sched_recheck(struct schedule *s, uint64_t now);
 bool sched_holding(const struct schedule *s);           /* is any command held? */
-bool sched_held_computed(const struct schedule *s);     /* is one of them computed now? */
+bool sched_held_computed(const struct schedule *s);     /* would sched_recheck() let one go? */
 uint64_t sched_queue_length(const struct sched_queue *queue);
 
 struct sched_counters sched_counters(const struct schedule *s, uint32_t device);
 /* Share of the model second before `now` in which the device computed, and in which memory was copied or set: 0 … 100. */
 void sched_utilisation(const struct schedule *s, uint32_t device, uint64_t now, uint32_t *gpu, uint32_t *memory);
+/* The same for what one context had of it. */
+void sched_context_utilisation(const struct sched_context *context, uint64_t now, uint32_t *gpu, uint32_t *memory);
 
 #endif

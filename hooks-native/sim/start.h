@@ -35,7 +35,7 @@ static inline socklen_t sim_address(struct sockaddr_un *address, const char *nam
 
 static inline uint64_t sim_model_of(const struct sim_node_page *page, uint64_t clock_ns)
 {
-    int64_t passed = (int64_t)clock_ns - page->epoch_ns;
+    int64_t passed = (int64_t)clock_ns - atomic_load_explicit(&page->epoch_ns, memory_order_relaxed);
     return passed > 0 ? (uint64_t)((double)passed / page->time_scale) : 0;
 }
 

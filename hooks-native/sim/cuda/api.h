@@ -6,10 +6,13 @@
 #include <stdbool.h>
 
 #include "../../src/cuda_types.h"
+#include "api_graph.h"
+#include "api_memory.h"
 
-/* Defines an exported entry point (and declares it first, as the warnings want). */
+/* Defines an entry point (and declares it first, as the warnings want). Its code has the name sim_do_NAME in the object file; the
+ * exported NAME is a piece of entry_*.S, which every call passes, so that faults can be injected (inject.h). */
 #define ENTRY(name, ...) \
-    __attribute__((visibility("default"))) CUresult name(__VA_ARGS__); \
+    CUresult name(__VA_ARGS__) __asm__("sim_do_" #name); \
     CUresult name(__VA_ARGS__)
 
 /* An entry point with its per-thread-default-stream twin. `call` names streams as S(handle): 0 means the legacy default
@@ -47,7 +50,7 @@ enum { CU_STREAM_NON_BLOCKING = 1 };
 enum { CU_EVENT_BLOCKING_SYNC = 1, CU_EVENT_DISABLE_TIMING = 2, CU_EVENT_INTERPROCESS = 4, CU_EVENT_ALL = 7 };
 enum { CU_EVENT_RECORD_EXTERNAL = 1, CU_EVENT_WAIT_EXTERNAL = 1 };
 enum { CU_MEMHOSTALLOC_ALL = 7, CU_MEMHOSTREGISTER_ALL = 15 };
-enum { CU_MEM_ATTACH_GLOBAL = 1, CU_MEM_ATTACH_HOST = 2 };
+enum { CU_MEM_ATTACH_GLOBAL = 1, CU_MEM_ATTACH_HOST = 2, CU_MEM_ATTACH_SINGLE = 4 };
 
 enum { CU_JIT_WALL_TIME = 2, CU_JIT_INFO_LOG_BUFFER = 3, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES = 4, CU_JIT_ERROR_LOG_BUFFER = 5,
        CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6 };
@@ -59,24 +62,10 @@ enum { CU_FUNC_MAX_THREADS = 0, CU_FUNC_SHARED_SIZE, CU_FUNC_CONST_SIZE, CU_FUNC
        CU_FUNC_ATTRIBUTES };
 
 enum { CU_LAUNCH_PARAM_END = 0, CU_LAUNCH_PARAM_BUFFER_POINTER = 1, CU_LAUNCH_PARAM_BUFFER_SIZE = 2 };
-enum { CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4 };
-
-enum { CAPTURE_NONE, CAPTURE_ACTIVE, CAPTURE_INVALIDATED };          /* CUstreamCaptureStatus */
-enum { CAPTURE_GLOBAL, CAPTURE_THREAD_LOCAL, CAPTURE_RELAXED };      /* CUstreamCaptureMode */
+enum { CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4, CU_LAUNCH_ATTRIBUTE_PRIORITY = 8 };
 
 enum { POOL_REUSE_EVENT = 1, POOL_REUSE_OPPORTUNISTIC, POOL_REUSE_INTERNAL, POOL_RELEASE_THRESHOLD, POOL_RESERVED_CURRENT,
        POOL_RESERVED_HIGH, POOL_USED_CURRENT, POOL_USED_HIGH };      /* CUmemPool_attribute */
-
-typedef struct { int type, id; } CUmemLocation;
-typedef struct { CUmemLocation location; int flags; } CUmemAccessDesc;
-typedef struct {
-    int allocType, handleTypes;
-    CUmemLocation location;
-    void *win32SecurityAttributes;
-    size_t maxSize;
-    unsigned short usage;
-    unsigned char reserved[54];
-} CUmemPoolProps;
 
 typedef struct { void *execAffinityParams; int numExecAffinityParams; void *cigParams; } CUctxCreateParams;
 
@@ -96,55 +85,10 @@ typedef struct {
 } CUDA_LAUNCH_PARAMS;
 
 typedef struct {
-    CUfunction func;
-    unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
-    void **kernelParams, **extra;
-    CUkernel kern;                  /* _v2 only */
-    CUcontext ctx;                  /* _v2 only */
-} CUDA_KERNEL_NODE_PARAMS;
-
-typedef struct {
-    size_t srcXInBytes, srcY;
-    int srcMemoryType;
-    const void *srcHost;
-    CUdeviceptr srcDevice;
-    CUarray srcArray;
-    size_t srcPitch;
-    size_t dstXInBytes, dstY;
-    int dstMemoryType;
-    void *dstHost;
-    CUdeviceptr dstDevice;
-    CUarray dstArray;
-    size_t dstPitch;
-    size_t WidthInBytes, Height;
-} CUDA_MEMCPY2D;
-
-typedef struct {
-    size_t srcXInBytes, srcY, srcZ, srcLOD;
-    int srcMemoryType;
-    const void *srcHost;
-    CUdeviceptr srcDevice;
-    CUarray srcArray;
-    void *reserved0;
-    size_t srcPitch, srcHeight;
-    size_t dstXInBytes, dstY, dstZ, dstLOD;
-    int dstMemoryType;
-    void *dstHost;
-    CUdeviceptr dstDevice;
-    CUarray dstArray;
-    void *reserved1;
-    size_t dstPitch, dstHeight;
-    size_t WidthInBytes, Height, Depth;
-} CUDA_MEMCPY3D;
-
-typedef struct {
     int maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], sharedMemPerBlock, totalConstantMemory, SIMDWidth, memPitch, regsPerBlock,
         clockRate, textureAlign;
 } CUdevprop;
 
-typedef struct { cuuint64_t flags; CUstream hUploadStream; CUgraphNode hErrNode_out; int result_out; } CUDA_GRAPH_INSTANTIATE_PARAMS;
-
-typedef void (*CUhostFn)(void *userData);
 typedef void (*CUstreamCallback)(CUstream hStream, CUresult status, void *userData);
 typedef size_t (*CUoccupancyB2DSize)(int blockSize);
 

@@ -5,72 +5,143 @@
 
 static struct capture *captures;        /* submit lock */
 static _Atomic int active;              /* how many: the fast way out */
-static __thread int thread_mode = CAPTURE_GLOBAL;
+__thread int capture_thread_mode = CAPTURE_GLOBAL;
 
-/* Some blocking stream of the context is captured, so the legacy stream may not be used. */
+/* The capture of a blocking stream of the context, because of which the legacy stream may not be used. */
 static struct capture *implicit(const struct stream *stream) {
     if (!stream->legacy)
         return NULL;
     for (struct capture *c = captures; c; c = c->next)
-        if (c->origin->ctx == stream->ctx && !(c->origin->flags & CU_STREAM_NON_BLOCKING))
-            return c;
+        for (const struct stream *s = c->streams; s; s = s->next_captured)
+            if (s->ctx == stream->ctx && !(s->flags & CU_STREAM_NON_BLOCKING))
+                return c;
+    return NULL;
+}
+
+bool capture_implicit(const struct stream *stream) { return active && implicit(stream); }
+
+/* The capture that work of the stream goes into; NULL: none. An error: neither that nor the stream. */
+static CUresult capturing(const struct stream *stream, struct capture **out) {
+    *out = NULL;
+    if (!active)
+        return CUDA_SUCCESS;
+    struct capture *capture = implicit(stream);
+    if (capture) {
+        capture->status = CAPTURE_INVALIDATED;
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    *out = stream->capture;
+    return *out && (*out)->status == CAPTURE_INVALIDATED ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
+}
+
+/* A new node behind what the stream has; the next one comes behind it. */
+static struct node *append(struct stream *stream, struct capture *capture, int type) {
+    struct node *node = node_new(capture->graph, type);
+    struct nodes set = {0};
+    if (node && node_link_all(stream->capture_set, node) && nodes_add(&set, node)) {
+        nodes_end(stream->capture_set);
+        *stream->capture_set = set;
+        return node;
+    }
+    if (node)
+        node_delete(node);
+    nodes_end(&set);
     return NULL;
 }
 
 CUresult capture_work(struct stream *stream, struct work *work, bool *captured) {
-    if (!active)
-        return CUDA_SUCCESS;
-    struct capture *capture = implicit(stream);
-    if (capture) {
-        capture->status = CAPTURE_INVALIDATED;
-        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    }
-    capture = stream->capture;
-    if (!capture)
-        return CUDA_SUCCESS;
-    if (capture->status == CAPTURE_INVALIDATED)
-        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    static const int types[] = {[WORK_KERNEL] = 0, [WORK_COPY] = 1, [WORK_SET] = 2, [WORK_CALL] = 3};
+    static const int types[] = {[WORK_KERNEL] = NODE_KERNEL, [WORK_COPY] = NODE_MEMCPY, [WORK_SET] = NODE_MEMSET, [WORK_CALL] = NODE_HOST};
+    struct capture *capture;
+    CUresult result = capturing(stream, &capture);
+    if (result || !capture)
+        return result;
+    struct node *node = append(stream, capture, types[work->kind]);
+    if (!node)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     work->ctx = stream->ctx;
     if (work->kind == WORK_COPY)
         work->copy.snapshot = false;    /* a graph reads its source at each launch */
-    if (!graph_append(capture->graph, work, types[work->kind], NULL))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    stream->capture_count++;
-    stream->capture_joined = false;
-    *captured = true;
-    return CUDA_SUCCESS;
-}
-
-CUresult capture_record(struct stream *stream, struct event *event, bool *captured) {
-    if (!active)
-        return CUDA_SUCCESS;
-    struct capture *capture = implicit(stream);
-    if (capture) {
-        capture->status = CAPTURE_INVALIDATED;
-        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    if (work->kind == WORK_KERNEL) {
+        node->priority = stream->priority;
+        node->cooperative = work->kernel.cooperative;
     }
-    capture = stream->capture;
-    if (!capture)
-        return CUDA_SUCCESS;
-    if (capture->status == CAPTURE_INVALIDATED)
-        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    event->capture_id = capture->id;
-    event->capture_stream = stream;
-    event->capture_at = stream->capture_count;
+    node->work = work;
     *captured = true;
     return CUDA_SUCCESS;
 }
 
-CUresult capture_wait(struct stream *stream, struct event *event, bool *captured) {
-    if (!active)
-        return event->capture_id ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
-    struct capture *of_event = captures;
+CUresult capture_graph(struct stream *stream, const struct graph *graph, bool *captured) {
+    struct capture *capture;
+    CUresult result = capturing(stream, &capture);
+    if (result || !capture)
+        return result;
+    struct node *node = append(stream, capture, NODE_GRAPH);
+    if (node)
+        node->child = graph_copy(graph);
+    if (!node || !node->child)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    node->child->owner = node;
+    *captured = true;
+    return CUDA_SUCCESS;
+}
+
+static CUresult event_node(struct stream *stream, struct capture *capture, struct event *event, int type) {
+    struct node *node = append(stream, capture, type);
+    if (!node)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    node->event = event;
+    node->event_id = event->handle.id;
+    return CUDA_SUCCESS;
+}
+
+CUresult capture_record(struct stream *stream, struct event *event, bool external, bool *captured) {
+    struct capture *capture;
+    CUresult result = capturing(stream, &capture);
+    if (result)
+        return result;
+    if (!capture)
+        return external ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    *captured = true;
+    if (external)
+        return event_node(stream, capture, event, NODE_EVENT_RECORD);
+    struct nodes *set = event->capture_set ? event->capture_set : calloc(1, sizeof *set);
+    if (!set)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    set->count = 0;
+    event->capture_set = set;
+    event->capture_id = capture->id;
+    for (uint32_t i = 0; i < stream->capture_set->count; i++)
+        if (!nodes_add(set, stream->capture_set->list[i]))
+            return CUDA_ERROR_OUT_OF_MEMORY;
+    return CUDA_SUCCESS;
+}
+
+/* The stream takes part from here on. */
+static bool join(struct stream *stream, struct capture *capture) {
+    if (!stream->capture_set)
+        stream->capture_set = calloc(1, sizeof *stream->capture_set);
+    if (!stream->capture_set)
+        return false;
+    stream->capture_set->count = 0;
+    stream->capture = capture;
+    stream->next_captured = capture->streams;
+    capture->streams = stream;
+    return true;
+}
+
+CUresult capture_wait(struct stream *stream, struct event *event, bool external, bool *captured) {
+    struct capture *own = NULL, *of_event = captures;
+    if (active && stream->capture) {
+        own = stream->capture;
+        if (own->status == CAPTURE_INVALIDATED)
+            return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    if (external) {
+        *captured = own != NULL;
+        return own ? event_node(stream, own, event, NODE_WAIT_EVENT) : CUDA_ERROR_INVALID_VALUE;
+    }
     while (of_event && of_event->id != event->capture_id)
         of_event = of_event->next;
-    struct capture *own = stream->capture;
-    if (own && own->status == CAPTURE_INVALIDATED)
-        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (!of_event) {
         if (!own)
             return event->capture_id ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
@@ -81,30 +152,30 @@ CUresult capture_wait(struct stream *stream, struct event *event, bool *captured
         own->status = of_event->status = CAPTURE_INVALIDATED;
         return CUDA_ERROR_STREAM_CAPTURE_MERGE;
     }
+    if (of_event->status == CAPTURE_INVALIDATED)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (stream->legacy) {
         of_event->status = CAPTURE_INVALIDATED;
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     }
-    if (!own) {
-        stream->capture = of_event;
-        stream->capture_count = 0;
-        stream->capture_joined = true;
-    }
-    if (event->capture_stream != stream && event->capture_stream->capture_count == event->capture_at)
-        event->capture_stream->capture_joined = true;
+    if (!own && !join(stream, of_event))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *captured = true;
+    for (uint32_t i = 0; i < event->capture_set->count; i++)
+        if (!nodes_add(stream->capture_set, event->capture_set->list[i]))
+            return CUDA_ERROR_OUT_OF_MEMORY;
     return CUDA_SUCCESS;
 }
 
 CUresult capture_unsafe(struct ctx *ctx) {
     (void)ctx;
-    if (!active || thread_mode == CAPTURE_RELAXED)
+    if (!active || capture_thread_mode == CAPTURE_RELAXED)
         return CUDA_SUCCESS;
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&sim.submit);
     for (struct capture *c = captures; c; c = c->next) {
         bool own = pthread_equal(c->thread, pthread_self());
-        if (own ? c->mode == CAPTURE_RELAXED : c->mode != CAPTURE_GLOBAL || thread_mode != CAPTURE_GLOBAL)
+        if (own ? c->mode == CAPTURE_RELAXED : c->mode != CAPTURE_GLOBAL || capture_thread_mode != CAPTURE_GLOBAL)
             continue;
         c->status = CAPTURE_INVALIDATED;
         result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -129,154 +200,78 @@ CUresult capture_blocks(struct stream *stream) {
     return result;
 }
 
-/* Takes a capture off the list and lets its streams go; submit lock held. True when all streams had been joined. */
-static bool finish(struct capture *capture) {
-    bool joined = true;
-    struct ctx *ctx = capture->origin->ctx;
-    pthread_mutex_lock(&ctx->lock);
-    for (struct stream *s = ctx->streams; s; s = s->next) {
-        if (s->capture != capture)
+bool capture_begin(struct capture *capture) {
+    if (!join(capture->origin, capture))
+        return false;
+    capture->next = captures;
+    captures = capture;
+    capture->graph->capturing = true;
+    atomic_fetch_add(&active, 1);
+    return true;
+}
+
+static void push(struct node **stack, uint32_t *depth, const struct nodes *set) {
+    for (uint32_t i = 0; i < set->count; i++) {
+        if (set->list[i]->index)
             continue;
-        joined = joined && (s == capture->origin || s->capture_joined);
-        s->capture = NULL;
+        set->list[i]->index = 1;
+        stack[(*depth)++] = set->list[i];
     }
-    pthread_mutex_unlock(&ctx->lock);
-    for (struct capture **at = &captures; *at; at = &(*at)->next) {
-        if (*at == capture) {
-            *at = capture->next;
-            break;
-        }
+}
+
+/* Marks the nodes of a set and all that they depend on, by index 1. */
+static void mark(const struct graph *graph, const struct nodes *set) {
+    struct node **stack = malloc((graph->count + 1u) * sizeof *stack);
+    uint32_t depth = 0;
+    for (struct node *node = graph->first; node; node = node->next)
+        node->index = !stack;           /* without memory all count as joined */
+    if (stack)
+        push(stack, &depth, set);
+    while (depth) {
+        const struct node *node = stack[--depth];
+        push(stack, &depth, &node->from);
     }
+    free(stack);
+}
+
+bool capture_end(struct capture *capture) {
+    bool joined = true;
+    mark(capture->graph, capture->origin->capture_set);
+    while (capture->streams) {
+        struct stream *stream = capture->streams;
+        capture->streams = stream->next_captured;
+        for (uint32_t i = 0; i < stream->capture_set->count; i++)
+            joined = joined && stream->capture_set->list[i]->index;
+        nodes_end(stream->capture_set);
+        stream->capture = NULL;
+    }
+    struct capture **at = &captures;
+    while (*at != capture)
+        at = &(*at)->next;
+    *at = capture->next;
+    capture->graph->capturing = false;
     atomic_fetch_sub(&active, 1);
     return joined;
 }
 
 void capture_abandon(struct stream *stream) {
-    if (!active)
-        return;
     pthread_mutex_lock(&sim.submit);
     struct capture *capture = stream->capture;
     if (capture && capture->origin == stream) {
-        finish(capture);
-        graph_delete(capture->graph);
+        capture_end(capture);
+        if (!capture->given)
+            graph_delete(capture->graph);
         free(capture);
     } else if (capture) {
+        struct stream **at = &capture->streams;
+        while (*at != stream)
+            at = &(*at)->next_captured;
+        *at = stream->next_captured;
         capture->status = CAPTURE_INVALIDATED;
     }
+    if (stream->capture_set)
+        nodes_end(stream->capture_set);
+    free(stream->capture_set);
+    stream->capture_set = NULL;
     pthread_mutex_unlock(&sim.submit);
-}
-
-static CUresult begin(CUstream handle, int mode) {
-    struct stream *stream;
-    CUresult result = stream_of(handle, &stream);
-    if (result)
-        return result;
-    if (mode < CAPTURE_GLOBAL || mode > CAPTURE_RELAXED)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (stream->legacy)
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    struct capture *capture = calloc(1, sizeof *capture);
-    struct graph *graph = capture ? graph_new() : NULL;
-    if (!graph) {
-        free(capture);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    pthread_mutex_lock(&sim.submit);
-    if (stream->capture) {
-        pthread_mutex_unlock(&sim.submit);
-        graph_delete(graph);
-        free(capture);
-        return CUDA_ERROR_ILLEGAL_STATE;
-    }
-    *capture = (struct capture){captures, stream, graph, pthread_self(), mode, CAPTURE_ACTIVE, graph->handle.id};
-    captures = capture;
-    stream->capture = capture;
-    stream->capture_count = 0;
-    stream->capture_joined = true;
-    atomic_fetch_add(&active, 1);
-    pthread_mutex_unlock(&sim.submit);
-    return CUDA_SUCCESS;
-}
-PTSZ(cuStreamBeginCapture, (CUstream stream), begin(S(stream), CAPTURE_GLOBAL))
-PTSZ(cuStreamBeginCapture_v2, (CUstream stream, int mode), begin(S(stream), mode))
-
-static CUresult end(CUstream handle, CUgraph *out) {
-    struct stream *stream;
-    CUresult result = stream_of(handle, &stream);
-    if (result)
-        return result;
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = NULL;
-    pthread_mutex_lock(&sim.submit);
-    struct capture *capture = stream->capture;
-    if (!capture)
-        result = CUDA_ERROR_ILLEGAL_STATE;
-    else if (capture->origin != stream)
-        result = CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-    else if (capture->mode != CAPTURE_RELAXED && !pthread_equal(capture->thread, pthread_self()))
-        result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-    if (result) {
-        pthread_mutex_unlock(&sim.submit);
-        return result;
-    }
-    bool joined = finish(capture);
-    pthread_mutex_unlock(&sim.submit);
-    if (capture->status == CAPTURE_INVALIDATED)
-        result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    else if (!joined)
-        result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-    if (result)
-        graph_delete(capture->graph);
-    else
-        *out = (CUgraph)capture->graph;
-    free(capture);
-    return result;
-}
-PTSZ(cuStreamEndCapture, (CUstream stream, CUgraph *graph), end(S(stream), graph))
-
-/* The state of a stream's capture; any of the outputs may be NULL. */
-static CUresult info(CUstream handle, int *status, cuuint64_t *id, CUgraph *graph, size_t *dependencies) {
-    struct stream *stream;
-    CUresult result = stream_of(handle, &stream);
-    if (result)
-        return result;
-    if (!status)
-        return CUDA_ERROR_INVALID_VALUE;
-    *status = CAPTURE_NONE;
-    if (!active)
-        return CUDA_SUCCESS;
-    pthread_mutex_lock(&sim.submit);
-    struct capture *capture = stream->capture;
-    if (implicit(stream))
-        result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    if (capture) {
-        *status = capture->status;
-        if (id)
-            *id = capture->id;
-        if (graph)
-            *graph = (CUgraph)capture->graph;
-        if (dependencies)
-            *dependencies = 0;
-    }
-    pthread_mutex_unlock(&sim.submit);
-    return result;
-}
-PTSZ(cuStreamIsCapturing, (CUstream stream, int *status), info(S(stream), status, NULL, NULL, NULL))
-PTSZ(cuStreamGetCaptureInfo, (CUstream stream, int *status, cuuint64_t *id), info(S(stream), status, id, NULL, NULL))
-/* The nodes that the next one would depend on are not told: a graph here is a sequence. */
-PTSZ(cuStreamGetCaptureInfo_v2,
-     (CUstream stream, int *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes, size_t *count),
-     ((void)(nodes && (*nodes = NULL)), info(S(stream), status, id, graph, count)))
-PTSZ(cuStreamGetCaptureInfo_v3,
-     (CUstream stream, int *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes, const void **edges, size_t *count),
-     ((void)(nodes && (*nodes = NULL)), (void)(edges && (*edges = NULL)), info(S(stream), status, id, graph, count)))
-
-ENTRY(cuThreadExchangeStreamCaptureMode, int *mode) {
-    if (!mode || *mode < CAPTURE_GLOBAL || *mode > CAPTURE_RELAXED)
-        return CUDA_ERROR_INVALID_VALUE;
-    int old = thread_mode;
-    thread_mode = *mode;
-    *mode = old;
-    return CUDA_SUCCESS;
 }

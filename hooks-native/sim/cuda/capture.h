@@ -1,54 +1,34 @@
-/* capture.h: streams being captured into graphs, and graphs. A graph is kept as the sequence in which its nodes were made, which
- * is a valid order of its dependencies; it is replayed in that order in one stream. */
+/* capture.h: streams being captured into graphs; see capture.c. */
 #ifndef SIM_CUDA_CAPTURE_H
 #define SIM_CUDA_CAPTURE_H
 
-#include "work.h"
-
-struct node {
-    struct handle handle;
-    struct graph *graph;
-    struct node *next;
-    int type;                       /* CUgraphNodeType */
-    struct work *work;              /* NULL: an empty node */
-};
-
-struct graph {
-    struct handle handle;
-    struct node *first, **last;
-    size_t count;
-    struct keeping *keeping;        /* user_object.h */
-};
-
-struct exec {
-    struct handle handle;
-    struct work **work;
-    size_t count;
-    struct keeping *keeping;
-};
+#include "graph.h"
 
 struct capture {
     struct capture *next;
     struct stream *origin;
+    struct stream *streams;         /* all that take part, by stream->next_captured */
     struct graph *graph;
+    bool given;                     /* the graph is the program's, which began to capture into it */
     pthread_t thread;
     int mode, status;
     uint64_t id;
 };
 
+extern __thread int capture_thread_mode;        /* CUstreamCaptureMode of the calling thread */
+
 /* All with the submit lock held, unless said otherwise. They do nothing (captured: false) while nothing is captured. */
 CUresult capture_work(struct stream *stream, struct work *work, bool *captured);        /* takes the work over if captured */
-CUresult capture_record(struct stream *stream, struct event *event, bool *captured);
-CUresult capture_wait(struct stream *stream, struct event *event, bool *captured);
+CUresult capture_graph(struct stream *stream, const struct graph *graph, bool *captured);
+CUresult capture_record(struct stream *stream, struct event *event, bool external, bool *captured);
+CUresult capture_wait(struct stream *stream, struct event *event, bool external, bool *captured);
+bool capture_begin(struct capture *capture);    /* false: no memory */
+bool capture_end(struct capture *capture);      /* lets its streams go; true: all that they had was joined. The caller frees it */
+bool capture_implicit(const struct stream *stream);     /* the legacy stream, while a blocking stream of its context is captured */
 
 /* Without the lock. */
 CUresult capture_unsafe(struct ctx *ctx);       /* a call that the capture mode forbids: ends captures, answers the error */
 CUresult capture_blocks(struct stream *stream); /* a call that may not name a capturing stream */
 void capture_abandon(struct stream *stream);    /* the stream goes */
-
-/* graph.c */
-struct graph *graph_new(void);
-void graph_delete(struct graph *graph);
-bool graph_append(struct graph *graph, struct work *work, int type, struct node **out);         /* takes the work over if true */
 
 #endif

@@ -2,8 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "capture.h"
+#include "compute.h"
 #include "heap.h"
+#include "missing.h"
+#include "peer.h"
 #include "pool.h"
 
 #define STACK 64
@@ -19,12 +23,7 @@ struct ctx *ctx_top(void) { return depth ? stack[depth - 1] : NULL; }
 CUresult ctx_check(struct ctx *ctx) {
     if (!handle_ok(H_CONTEXT, ctx))
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    return ctx->active ? ctx->error : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-}
-
-void ctx_fail(struct ctx *ctx, int error) {
-    int none = CUDA_SUCCESS;
-    atomic_compare_exchange_strong(&ctx->error, &none, error);
+    return ctx->active ? ctx_error(ctx) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 void contexts_each(void (*visit)(struct ctx *ctx, void *data), void *data) {
@@ -68,6 +67,7 @@ CUresult ctx_open(struct ctx *ctx) {
     ctx->legacy = legacy;
     ctx->legacy_last = 0;
     ctx->error = CUDA_SUCCESS;
+    ctx->fault = CUDA_SUCCESS;
     ctx->active = true;
     pthread_mutex_lock(&contexts_lock);
     ctx->next = contexts;
@@ -82,6 +82,7 @@ CUresult ctx_open(struct ctx *ctx) {
 void ctx_teardown(struct ctx *ctx) {
     ctx_synchronise(ctx);
     ctx->active = false;
+    compute_drain(ctx);                 /* a context that a fault has ended is done before its work is */
     pthread_mutex_lock(&contexts_lock);
     *ctx->link = ctx->next;
     if (ctx->next)
@@ -95,7 +96,9 @@ void ctx_teardown(struct ctx *ctx) {
     while (ctx->streams)
         stream_destroy(ctx->streams);
     streams_reap();
-    heap_release_ctx(ctx->device, ctx);
+    arrays_release(ctx);
+    heap_release_ctx(ctx);
+    peer_forget(ctx);
     pools_reap();
     sim_context_destroy(sim.link, ctx->sim_context);
 }
@@ -119,7 +122,7 @@ CUresult ctx_synchronise(struct ctx *ctx) {
     free(list);
     streams_drain(ctx);
     if (!result)
-        result = ctx->error;
+        result = ctx_error(ctx);
     pools_reap();
     return result;
 }
@@ -145,13 +148,13 @@ ENTRY(cuCtxCreate_v2, CUcontext *out, unsigned flags, CUdevice device) { return 
 
 ENTRY(cuCtxCreate_v3, CUcontext *out, void *affinity, int count, unsigned flags, CUdevice device) {
     if (count || affinity)
-        return CUDA_ERROR_NOT_SUPPORTED;        /* parts of a device's multiprocessors are not modelled */
+        return MISSING(CONTEXT_PART);
     return create(out, flags, device, 3020);
 }
 
 ENTRY(cuCtxCreate_v4, CUcontext *out, CUctxCreateParams *params, unsigned flags, CUdevice device) {
     if (params && (params->numExecAffinityParams || params->cigParams))
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return MISSING(CONTEXT_PART);
     return create(out, flags, device, 3020);
 }
 

@@ -114,34 +114,6 @@ ENTRY(cuDeviceGetByPCIBusId, CUdevice *out, const char *id) {
     return CUDA_ERROR_INVALID_DEVICE;
 }
 
-ENTRY(cuDeviceGetP2PAttribute, int *value, int attribute, CUdevice from, CUdevice to) {
-    struct device *device;
-    CUresult result = sim_device_of(from, &device);
-    if (!result)
-        result = sim_device_of(to, &device);
-    if (result)
-        return result;
-    if (from == to)
-        return CUDA_ERROR_INVALID_DEVICE;
-    if (!value || attribute < 1 || attribute > 5)
-        return CUDA_ERROR_INVALID_VALUE;
-    *value = 0;
-    return CUDA_SUCCESS;
-}
-
-ENTRY(cuDeviceCanAccessPeer, int *can, CUdevice from, CUdevice to) {
-    struct device *device;
-    CUresult result = sim_device_of(from, &device);
-    if (!result)
-        result = sim_device_of(to, &device);
-    if (result)
-        return result;
-    if (!can)
-        return CUDA_ERROR_INVALID_VALUE;
-    *can = 0;                           /* peer access between simulated devices is not modelled yet */
-    return CUDA_SUCCESS;
-}
-
 ENTRY(cuDeviceGetExecAffinitySupport, int *supported, int type, CUdevice ordinal) {
     struct device *device;
     CUresult result = sim_device_of(ordinal, &device);

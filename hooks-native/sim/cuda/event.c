@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "capture.h"
+#include "event.h"
 #include "work.h"
 
 /* Simulated events of destroyed events whose newest record is not done yet: others may wait for it. */
@@ -9,8 +10,13 @@ struct retired { struct retired *next; uint32_t event; uint64_t ticket; };
 static struct retired *retired;         /* under the submit lock */
 
 /* Tickets of a process count up over all its queues, so the newest record is the one with the highest. */
+uint64_t event_newest(const struct event *event) {
+    return event->number ? sim_event_newest(sim.link, event->sim_event) : event->ticket;
+}
+
 bool event_reached(const struct event *event) {
-    return !event->ticket || sim_event_done(sim.link, event->sim_event).ticket >= event->ticket;
+    uint64_t newest = event_newest(event);
+    return !newest || sim_event_done(sim.link, event->sim_event).ticket >= newest;
 }
 
 void event_retire(uint32_t sim_event, uint64_t ticket) {
@@ -48,9 +54,12 @@ CUresult event_record(struct event *event, struct stream *stream) {
     uint64_t ticket;
     struct sim_command record = {.kind = SIM_RECORD, .event = event->sim_event};
     result = work_command(stream, &record, &ticket);
-    if (!result)
-        atomic_store(&event->ticket, ticket);
-    return result;
+    if (result)
+        return result;
+    event->queue = event->number ? 0 : stream->queue;
+    atomic_store(&event->ticket, ticket);
+    /* Other processes must see it before the caller can tell them. */
+    return event->number ? sim_result(sim_event_recorded(sim.link, event->sim_event)) : CUDA_SUCCESS;
 }
 
 void event_destroy(struct event *event) {
@@ -60,26 +69,23 @@ void event_destroy(struct event *event) {
     if (event->next)
         event->next->link = event->link;
     pthread_mutex_unlock(&ctx->lock);
-    if (event->sim_event) {
+    if (event->number) {
+        sim_event_destroy(sim.link, event->sim_event);  /* the node's event lives while others have it open */
+    } else if (event->sim_event) {
         pthread_mutex_lock(&sim.submit);
         event_retire(event->sim_event, event->ticket);
         pthread_mutex_unlock(&sim.submit);
     }
+    if (event->capture_set)
+        nodes_end(event->capture_set);
+    free(event->capture_set);
     handle_free(event);
 }
 
-ENTRY(cuEventCreate, CUevent *out, unsigned flags) {
-    struct ctx *ctx;
-    CUresult result = sim_current(&ctx);
-    if (result)
-        return result;
-    if (!out || (flags & ~(unsigned)CU_EVENT_ALL))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (flags & CU_EVENT_INTERPROCESS)
-        return flags & CU_EVENT_DISABLE_TIMING ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+struct event *event_new(struct ctx *ctx, unsigned flags) {
     struct event *event = handle_new(H_EVENT);
     if (!event)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return NULL;
     event->ctx = ctx;
     event->flags = flags;
     pthread_mutex_lock(&ctx->lock);
@@ -89,12 +95,33 @@ ENTRY(cuEventCreate, CUevent *out, unsigned flags) {
         event->next->link = &event->next;
     ctx->events = event;
     pthread_mutex_unlock(&ctx->lock);
+    return event;
+}
+
+ENTRY(cuEventCreate, CUevent *out, unsigned flags) {
+    struct ctx *ctx;
+    CUresult result = sim_current(&ctx);
+    if (result)
+        return result;
+    if (!out || (flags & ~(unsigned)CU_EVENT_ALL))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct event *event = event_new(ctx, flags);
+    if (!event)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (flags & CU_EVENT_INTERPROCESS) {
+        result = sim_result(sim_event_create_shared(sim.link, ctx->device->node_index, &event->sim_event, &event->number));
+        if (result) {
+            event_destroy(event);
+            return result;
+        }
+    }
     *out = (CUevent)event;
     return CUDA_SUCCESS;
 }
 
-/* A usable event, or the error that the context or the handle calls for. */
-static CUresult event_of(CUevent handle, struct event **out) {
+CUresult event_of(CUevent handle, struct event **out) {
     CUresult result = sim_ready();
     if (result)
         return result;
@@ -118,7 +145,7 @@ static CUresult record(CUevent handle, CUstream stream_handle, unsigned flags) {
         return CUDA_ERROR_INVALID_HANDLE;
     bool captured = false;
     pthread_mutex_lock(&sim.submit);
-    result = capture_record(stream, event, &captured);
+    result = capture_record(stream, event, flags & CU_EVENT_RECORD_EXTERNAL, &captured);
     if (!result && !captured)
         result = event_record(event, stream);
     pthread_mutex_unlock(&sim.submit);
@@ -134,7 +161,12 @@ ENTRY(cuEventQuery, CUevent handle) {
         return result;
     if (event->capture_id)
         return CUDA_ERROR_CAPTURED_EVENT;
-    return event_reached(event) ? event->ctx->error : CUDA_ERROR_NOT_READY;
+    if (event_reached(event)) {
+        sim_saw(sim.link, sim_event_done(sim.link, event->sim_event).model_ns);
+        return ctx_error(event->ctx);
+    }
+    sim_asked(sim.link);
+    return CUDA_ERROR_NOT_READY;
 }
 
 ENTRY(cuEventSynchronize, CUevent handle) {
@@ -144,9 +176,9 @@ ENTRY(cuEventSynchronize, CUevent handle) {
         return result;
     if (event->capture_id)
         return CUDA_ERROR_CAPTURED_EVENT;
-    uint64_t ticket = event->ticket;
+    uint64_t ticket = event_newest(event);
     result = ticket ? sim_result(sim_event_wait(sim.link, event->sim_event, ticket)) : CUDA_SUCCESS;
-    return result ? result : event->ctx->error;
+    return result ? result : ctx_error(event->ctx);
 }
 
 static CUresult destroy(CUevent handle) {
@@ -155,8 +187,9 @@ static CUresult destroy(CUevent handle) {
         return result;
     if (!handle_ok(H_EVENT, handle))
         return CUDA_ERROR_INVALID_HANDLE;
+    struct ctx *ctx = ((struct event *)handle)->ctx;
     event_destroy((struct event *)handle);
-    return CUDA_SUCCESS;
+    return ctx_error(ctx);              /* it is gone all the same */
 }
 
 ENTRY(cuEventDestroy, CUevent event) { return destroy(event); }

@@ -7,7 +7,9 @@
 
 #include "sim.h"
 #include "work.h"
+#include "array.h"
 #include "image.h"
+#include "space.h"
 #include "user_object.h"
 
 #define SLOTS (1u << 18)
@@ -20,7 +22,8 @@ static struct arena arenas[H_TYPES] = {
     [H_MODULE] = ARENA(struct module), [H_FUNCTION] = ARENA(struct function), [H_LIBRARY] = ARENA(struct library),
     [H_KERNEL] = ARENA(struct kernel), [H_LINK] = ARENA(struct linker), [H_POOL] = ARENA(struct pool),
     [H_GRAPH] = ARENA(struct graph), [H_NODE] = ARENA(struct node), [H_EXEC] = ARENA(struct exec),
-    [H_USER_OBJECT] = ARENA(struct user_object),
+    [H_USER_OBJECT] = ARENA(struct user_object), [H_PHYSICAL] = ARENA(struct physical), [H_ARRAY] = ARENA(struct array),
+    [H_MIPMAP] = ARENA(struct mipmap),
 };
 
 /* Reserves the arena's addresses; pages come when they are touched. */

@@ -5,34 +5,35 @@
 #include <string.h>
 
 #include "heap.h"
-#include "segment.h"
+#include "managed.h"
 #include "pool.h"
+#include "segment.h"
 
 #define SMALL_LIMIT (1ull << 20)
 
 static uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
-/* Cuts `block` to `bytes`, leaving the rest as a free block. Without host memory the block stays whole. */
-static void cut(struct block *block, uint64_t bytes) {
-    if (block->bytes - bytes < HEAP_ALIGN)
-        return;
+struct block *heap_cut(struct block *block, uint64_t bytes) {
     struct block *rest = calloc(1, sizeof *rest);
     if (!rest)
-        return;
+        return NULL;
     *rest = (struct block){.segment = block->segment, .offset = block->offset + bytes, .bytes = block->bytes - bytes,
                            .prev = block, .next = block->next};
     if (rest->next)
         rest->next->prev = rest;
     block->next = rest;
     block->bytes = bytes;
+    return rest;
 }
 
-/* Makes a used or pending block free, joined with free neighbours; an empty segment of the plain heap is given back. */
-static void release(struct block *block) {
+/* Makes a used or pending block free, joined with free neighbours; a heap that keeps none gives an empty segment back. */
+void heap_release(struct block *block) {
     struct segment *segment = block->segment;
     struct heap *heap = segment->heap;
     segment->used -= block->bytes;
     heap->used -= block->bytes;
+    managed_free(block->managed);
+    block->managed = NULL;
     block->state = BLOCK_FREE;
     block->ctx = NULL;
     struct block *next = block->next, *prev = block->prev;
@@ -50,13 +51,12 @@ static void release(struct block *block) {
             prev->next->prev = prev;
         free(block);
     }
-    if (!segment->used && !heap->pool)
+    if (!segment->used && !heap->keeps)
         segment_drop(segment);
 }
 
-static void take(struct block *block, uint64_t bytes, uint64_t asked, struct ctx *ctx) {
+void heap_take(struct block *block, uint64_t asked, struct ctx *ctx) {
     struct heap *heap = block->segment->heap;
-    cut(block, bytes);
     *block = (struct block){.prev = block->prev, .next = block->next, .segment = block->segment, .offset = block->offset,
                             .bytes = block->bytes, .asked = asked, .state = BLOCK_USED, .ctx = ctx,
                             .id = atomic_fetch_add(&sim.ids, 1) + 1};
@@ -83,15 +83,21 @@ static struct block *best_fit(struct heap *heap, uint64_t bytes, bool small) {
     return best;
 }
 
-/* Takes a block that was freed in stream order by the same stream: what runs there next runs after the free. */
-static struct block *reuse_pending(struct heap *heap, uint64_t bytes, const struct stream *stream) {
+static bool fits(const struct block *block, uint64_t bytes) { return block->bytes >= bytes && block->bytes <= 2 * bytes + HEAP_UNIT; }
+
+/* Takes a block that was freed in stream order where the new owner's work runs after the free in any case. */
+static struct block *reuse_pending(struct heap *heap, uint64_t bytes, const struct reuse *reuse) {
     for (struct block **at = &heap->pending; *at; at = &(*at)->pending_next) {
         struct block *b = *at;
-        if (b->queue != stream->queue || b->bytes < bytes || b->bytes > 2 * bytes + HEAP_UNIT)
+        bool after = false;
+        for (unsigned i = 0; i < reuse->count && !after; i++)
+            after = b->queue == reuse->follows[i].queue && b->ticket <= reuse->follows[i].ticket;
+        if (!after || !fits(b, bytes))
             continue;
         *at = b->pending_next;
         b->segment->used -= b->bytes;
         heap->used -= b->bytes;
+        b->state = BLOCK_FREE;
         return b;
     }
     return NULL;
@@ -106,108 +112,92 @@ void heap_reap(struct heap *heap) {
             continue;
         }
         *at = b->pending_next;
-        release(b);
+        heap_release(b);
     }
 }
 
-/* Waits for the oldest pending block with the lock released. False when there is none. */
-static bool wait_pending(struct heap *heap) {
-    struct block *oldest = heap->pending;
+/* Waits for the oldest pending block of the device with the lock released. False when there is none. */
+static bool wait_pending_locked(struct device *device) {
+    struct block *oldest = NULL;
+    for (struct heap *heap = device->heaps; heap; heap = heap->next)
+        for (struct block *b = heap->pending; b; b = b->pending_next)
+            if (!oldest || b->ticket < oldest->ticket)
+                oldest = b;
     if (!oldest)
         return false;
-    while (oldest->pending_next)
-        oldest = oldest->pending_next;
     uint32_t queue = oldest->queue;
     uint64_t ticket = oldest->ticket;
-    pthread_mutex_unlock(&heap->device->heap_lock);
+    pthread_mutex_unlock(&device->heap_lock);
     int waited = sim_wait(sim.link, queue, ticket);
-    pthread_mutex_lock(&heap->device->heap_lock);
+    sim_lock(sim.link, &device->heap_lock);
     return waited == 0;
 }
 
-CUresult heap_alloc(struct heap *heap, struct ctx *ctx, uint64_t asked, struct stream *stream, char **out) {
-    struct device *device = heap->device;
-    if (asked > device->span)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    bool small = asked <= SMALL_LIMIT, trimmed = false;
-    uint64_t bytes = round_up(asked, HEAP_ALIGN);
-    CUresult result = CUDA_SUCCESS;
-    struct block *block = NULL;
-    pthread_mutex_lock(&device->heap_lock);
-    for (;;) {
+bool heap_wait_pending(struct device *device) {
+    sim_lock(sim.link, &device->heap_lock);
+    bool waited = wait_pending_locked(device);
+    for (struct heap *heap = device->heaps; waited && heap; heap = heap->next)
         heap_reap(heap);
-        block = best_fit(heap, bytes, small);
-        if (!block && stream)
-            block = reuse_pending(heap, bytes, stream);
-        if (block)
-            break;
-        int made = segment_new(heap, round_up(bytes, HEAP_UNIT), small, &block);
-        if (!made)
-            break;
-        result = sim_result(made);
+    pthread_mutex_unlock(&device->heap_lock);
+    return waited;
+}
+
+/* A pending block that would do once its queue has come there. */
+static struct stream_follow wanted(const struct heap *heap, uint64_t bytes) {
+    for (struct block *b = heap->pending; b; b = b->pending_next)
+        if (fits(b, bytes))
+            return (struct stream_follow){b->queue, b->ticket};
+    return (struct stream_follow){0, 0};
+}
+
+/* A free block of `bytes`, from what the heap has or from a segment more. heap_lock held. */
+static CUresult find_block(struct heap *heap, uint64_t bytes, struct reuse *reuse, struct block **out) {
+    bool small = bytes <= SMALL_LIMIT, trimmed = false;
+    uint64_t more = round_up(bytes, HEAP_UNIT);
+    for (;;) {
+        if (!reuse || reuse->opportunistic)
+            heap_reap(heap);
+        *out = best_fit(heap, bytes, small);
+        if (!*out && reuse)
+            *out = reuse_pending(heap, bytes, reuse);
+        if (*out)
+            return CUDA_SUCCESS;
+        bool room = !heap->limit || more <= heap->limit - heap->reserved;
+        CUresult result = room ? sim_result(segment_new(heap, more, small, out)) : CUDA_ERROR_OUT_OF_MEMORY;
         if (result != CUDA_ERROR_OUT_OF_MEMORY)
-            break;
+            return result;
         /* No capacity: first what pools hold in reserve, then what streams are about to free. */
         if (!trimmed) {
             trimmed = true;
-            pools_trim_locked(device);
+            pools_trim_locked(heap->device);
             continue;
         }
-        if (!wait_pending(heap))
-            break;
+        if (reuse) {
+            reuse->wanted = wanted(heap, bytes);
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        if (!wait_pending_locked(heap->device))
+            return CUDA_ERROR_OUT_OF_MEMORY;
         trimmed = false;
     }
-    if (block) {
-        result = CUDA_SUCCESS;
-        take(block, bytes, asked, ctx);
+}
+
+CUresult heap_alloc(struct heap *heap, struct ctx *ctx, uint64_t asked, struct reuse *reuse, char **out) {
+    struct device *device = heap->device;
+    if (asked > device->span)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    uint64_t bytes = round_up(asked, HEAP_ALIGN);
+    struct block *block;
+    sim_lock(sim.link, &device->heap_lock);
+    CUresult result = find_block(heap, bytes, reuse, &block);
+    if (!result) {
+        if (block->bytes - bytes >= HEAP_ALIGN)
+            heap_cut(block, bytes);     /* without host memory it stays whole */
+        heap_take(block, asked, ctx);
         *out = device->base + block->offset;
     }
     pthread_mutex_unlock(&device->heap_lock);
     return result;
-}
-
-/* The block that holds an address, or NULL; heap_lock held. */
-static struct block *block_at(struct device *device, const void *address) {
-    uint64_t offset = (uint64_t)((const char *)address - device->base);
-    struct segment *segment = device->units[offset / HEAP_UNIT];
-    for (struct block *b = segment ? segment->first : NULL; b; b = b->next)
-        if (offset >= b->offset && offset < b->offset + b->bytes)
-            return b;
-    return NULL;
-}
-
-struct device *heap_device(const void *address) {
-    for (int i = 0; i < sim.device_count; i++) {
-        struct device *device = &sim.device[i];
-        if (device->base && (const char *)address >= device->base && (const char *)address < device->base + device->span)
-            return device;
-    }
-    return NULL;
-}
-
-bool heap_find(const void *address, struct range *out) {
-    struct device *device = heap_device(address);
-    if (!device)
-        return false;
-    pthread_mutex_lock(&device->heap_lock);
-    struct block *b = block_at(device, address);
-    bool found = b && b->state == BLOCK_USED && (const char *)address < device->base + b->offset + b->asked;
-    if (found)
-        *out = (struct range){device->base + b->offset, b->asked, b->ctx, device, b->segment->heap->pool, b->id, b->managed};
-    pthread_mutex_unlock(&device->heap_lock);
-    return found;
-}
-
-bool heap_covers(const void *address, uint64_t bytes) {
-    struct range range;
-    return heap_find(address, &range) && bytes <= range.bytes - (uint64_t)((const char *)address - range.start);
-}
-
-void heap_set_managed(char *address) {
-    struct device *device = heap_device(address);
-    pthread_mutex_lock(&device->heap_lock);
-    block_at(device, address)->managed = true;
-    pthread_mutex_unlock(&device->heap_lock);
 }
 
 /* The live block that starts at `address`; on success the device's lock is held. */
@@ -215,8 +205,8 @@ static CUresult locked_start(const char *address, struct block **out) {
     struct device *device = heap_device(address);
     if (!device)
         return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&device->heap_lock);
-    struct block *b = block_at(device, address);
+    sim_lock(sim.link, &device->heap_lock);
+    struct block *b = heap_block(device, address);
     if (b && b->state == BLOCK_USED && device->base + b->offset == address) {
         *out = b;
         return CUDA_SUCCESS;
@@ -231,7 +221,10 @@ CUresult heap_free(char *address) {
     if (result)
         return result;
     struct device *device = block->segment->heap->device;
-    release(block);
+    if (block->opened > 1)              /* imported more than once: freed as often */
+        block->opened--;
+    else
+        heap_release(block);
     pthread_mutex_unlock(&device->heap_lock);
     return CUDA_SUCCESS;
 }
@@ -242,55 +235,25 @@ CUresult heap_free_ordered(char *address, struct stream *stream) {
     if (result)
         return result;
     struct heap *heap = block->segment->heap;
-    block->state = BLOCK_PENDING;
-    block->queue = stream->queue;
-    block->ticket = stream->last;
-    block->pending_next = heap->pending;
-    heap->pending = block;
-    heap_reap(heap);
+    if (block->opened > 1) {
+        block->opened--;
+    } else {
+        block->state = BLOCK_PENDING;
+        block->queue = stream->queue;
+        block->ticket = stream->last;
+        block->pending_next = heap->pending;
+        heap->pending = block;
+    }
+    if (!heap->pool || heap->pool->reuse[POOL_REUSE_OPPORTUNISTIC])
+        heap_reap(heap);
     pthread_mutex_unlock(&heap->device->heap_lock);
     return CUDA_SUCCESS;
 }
 
-void heap_trim(struct heap *heap, uint64_t keep) {
+void heap_trim(struct heap *heap, uint64_t keep, bool least) {
     for (struct segment *s = heap->segments, *next; s && heap->reserved > keep; s = next) {
         next = s->next;
-        if (!s->used)
+        if (!s->used && (!least || heap->reserved - s->bytes >= keep))
             segment_drop(s);
     }
-}
-
-void heap_release_ctx(struct device *device, struct ctx *ctx) {
-    pthread_mutex_lock(&device->heap_lock);
-    for (struct segment *s = device->plain ? device->plain->segments : NULL, *next; s; s = next) {
-        next = s->next;
-        for (struct block *b = s->first; b;) {
-            if (b->state != BLOCK_USED || b->ctx != ctx) {
-                b = b->next;
-                continue;
-            }
-            bool last = s->used == b->bytes;        /* then release() drops the segment and its blocks */
-            release(b);
-            b = last ? NULL : s->first;
-        }
-    }
-    pthread_mutex_unlock(&device->heap_lock);
-}
-
-struct heap *heap_new(struct device *device, struct pool *pool) {
-    struct heap *heap = calloc(1, sizeof *heap);
-    if (heap)
-        *heap = (struct heap){.device = device, .pool = pool};
-    return heap;
-}
-
-void heap_delete(struct heap *heap) {
-    struct device *device = heap->device;
-    pthread_mutex_lock(&device->heap_lock);
-    while (wait_pending(heap))
-        heap_reap(heap);
-    while (heap->segments)
-        segment_drop(heap->segments);
-    pthread_mutex_unlock(&device->heap_lock);
-    free(heap);
 }

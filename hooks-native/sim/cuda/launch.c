@@ -4,6 +4,7 @@
 
 #include "image.h"
 #include "launch.h"
+#include "missing.h"
 
 /* The limits of grid, block and shared memory, in the order and with the codes that the documentation gives. */
 static CUresult check_shape(const struct function *f, const struct launch_shape *s) {
@@ -72,6 +73,9 @@ CUresult launch_work(const struct function *f, const struct launch_shape *s, voi
     if (!work)
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct kernel_work *k = &work->kernel;
+    k->function = f;
+    k->function_id = f->handle.id;
+    k->cooperative = s->cooperative;
     k->desc = f->desc;
     k->image = image_hold(f->module->image);
     k->blocks = (uint64_t)s->grid[0] * s->grid[1] * s->grid[2];
@@ -129,10 +133,8 @@ static CUresult launch_ex(const CUlaunchConfig *c, CUfunction f, CUstream stream
         const CUlaunchAttribute *a = &c->attrs[i];
         if (a->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
             shape.cooperative = a->value.number != 0;
-        if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && (uint64_t)a->value.dim.x * a->value.dim.y * a->value.dim.z > 1) {
-            sim_say("a launch with thread block clusters is not simulated");
-            return CUDA_ERROR_NOT_SUPPORTED;
-        }
+        if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && (uint64_t)a->value.dim.x * a->value.dim.y * a->value.dim.z > 1)
+            return MISSING(LAUNCH_CLUSTERS);
     }
     return launch(f, &shape, stream, params, extra);
 }

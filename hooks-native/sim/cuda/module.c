@@ -5,6 +5,7 @@
 #include "capture.h"
 #include "heap.h"
 #include "image.h"
+#include "segment.h"
 #include "work.h"
 
 static void unlink_module(struct module *module) {
@@ -50,10 +51,8 @@ static CUresult place_globals(struct module *module) {
     for (uint32_t i = 0; i < desc->global_count && !result; i++) {
         char *at = module->storage + (uintptr_t)module->globals[i];
         module->globals[i] = at;
-        if (desc->globals[i].initial)
-            memcpy(at, desc->globals[i].initial, desc->globals[i].bytes);
-        else
-            memset(at, 0, desc->globals[i].bytes);
+        if (!segment_write(module->ctx->device, at, desc->globals[i].initial, desc->globals[i].bytes))
+            result = CUDA_ERROR_OUT_OF_MEMORY;
     }
     return result;
 }
@@ -170,8 +169,9 @@ ENTRY(cuModuleUnload, CUmodule handle) {
     struct module *module = (struct module *)handle;
     if (!handle_ok(H_MODULE, module) || module->library)
         return CUDA_ERROR_INVALID_HANDLE;
+    struct ctx *ctx = module->ctx;
     module_unload(module);
-    return CUDA_SUCCESS;
+    return ctx_error(ctx);              /* it is gone all the same */
 }
 
 ENTRY(cuModuleGetFunction, CUfunction *out, CUmodule handle, const char *name) {

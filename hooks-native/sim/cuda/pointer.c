@@ -1,76 +1,69 @@
 /* pointer.c: cuPointerGetAttribute(s): what is known of an address. */
 #include <string.h>
 
-#include "heap.h"
+#include "missing.h"
+#include "where.h"
 
 enum { A_CONTEXT = 1, A_MEMORY_TYPE, A_DEVICE_POINTER, A_HOST_POINTER, A_P2P_TOKENS, A_SYNC_MEMOPS, A_BUFFER_ID, A_IS_MANAGED,
        A_DEVICE_ORDINAL, A_LEGACY_IPC, A_RANGE_START, A_RANGE_SIZE, A_MAPPED, A_HANDLE_TYPES, A_RDMA, A_ACCESS_FLAGS, A_MEMPOOL,
        A_MAPPING_SIZE, A_MAPPING_BASE, A_BLOCK_ID, A_DECOMPRESS, A_END };
 
-/* Device and page-locked host memory in one form. */
-struct known { bool host; char *start; uint64_t bytes, id; struct ctx *ctx; struct device *device; struct pool *pool; bool managed; };
-
-static bool look_up(CUdeviceptr address, struct known *out) {
-    struct range range;
-    void *start;
-    size_t bytes;
-    unsigned flags;
-    const void *p = (const void *)(uintptr_t)address;
-    if (heap_find(p, &range)) {
-        *out = (struct known){false, range.start, range.bytes, range.id, range.ctx, range.device, range.pool, range.managed};
-        return true;
-    }
-    if (!host_find(p, &start, &bytes, &flags))
-        return false;
-    struct ctx *ctx = ctx_top();
-    *out = (struct known){true, start, bytes, (uint64_t)(uintptr_t)start, ctx, ctx ? ctx->device : &sim.device[0], NULL, false};
-    return true;
-}
-
 #define PUT(type, value) do { type put = (type)(value); memcpy(data, &put, sizeof put); return CUDA_SUCCESS; } while (0)
 
-static CUresult attribute(void *data, int which, CUdeviceptr address, const struct known *k) {
+/* Where it is reached from the device (the same) or the host: reserved addresses and memory that is not theirs are not. */
+static bool reached(const struct where *w, bool host) {
+    if (w->kind == WHERE_RESERVED)
+        return false;
+    return !host || w->managed || !w->device;
+}
+
+static CUresult attribute(void *data, int which, CUdeviceptr address, const struct where *w, const struct ctx *ctx) {
     switch (which) {
     case A_CONTEXT:
-        if (!k->ctx)
-            return CUDA_ERROR_INVALID_VALUE;    /* memory of a pool belongs to no context */
-        PUT(CUcontext, (CUcontext)k->ctx);
-    case A_MEMORY_TYPE: PUT(unsigned, k->host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
-    case A_DEVICE_POINTER: PUT(CUdeviceptr, address);
-    case A_HOST_POINTER:
-        if (!k->host && !k->managed)
+        if (!w->ctx)
+            return CUDA_ERROR_INVALID_VALUE;    /* memory of pools, and mapped memory, belongs to no context */
+        PUT(CUcontext, (CUcontext)w->ctx);
+    case A_MEMORY_TYPE:
+        if (w->kind == WHERE_RESERVED)
             return CUDA_ERROR_INVALID_VALUE;
-        PUT(void *, (uintptr_t)address);
-    case A_SYNC_MEMOPS: PUT(unsigned char, 0);
-    case A_BUFFER_ID: PUT(unsigned long long, k->id);
-    case A_IS_MANAGED: PUT(unsigned char, k->managed);
-    case A_DEVICE_ORDINAL: PUT(int, k->device->ordinal);
-    case A_LEGACY_IPC: PUT(unsigned char, 0);
-    case A_RANGE_START: PUT(CUdeviceptr, (uintptr_t)k->start);
-    case A_RANGE_SIZE: PUT(size_t, k->bytes);
-    case A_MAPPED: PUT(unsigned char, 1);
-    case A_HANDLE_TYPES: PUT(unsigned long long, 0);
+        PUT(unsigned, w->device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
+    case A_DEVICE_POINTER: case A_HOST_POINTER:
+        if (!reached(w, which == A_HOST_POINTER))
+            return CUDA_ERROR_INVALID_VALUE;
+        PUT(CUdeviceptr, address);
+    case A_SYNC_MEMOPS: PUT(unsigned char, w->sync);
+    case A_BUFFER_ID: PUT(unsigned long long, w->id);
+    case A_IS_MANAGED: PUT(unsigned char, w->managed);
+    case A_DEVICE_ORDINAL:
+        if (w->kind == WHERE_RESERVED)
+            return CUDA_ERROR_INVALID_VALUE;
+        PUT(int, w->device ? w->device->ordinal : ctx->device->ordinal);
+    case A_LEGACY_IPC: PUT(unsigned char, w->legacy_ipc);
+    case A_RANGE_START: PUT(CUdeviceptr, (uintptr_t)w->reserved);
+    case A_RANGE_SIZE: PUT(size_t, w->reserved_bytes);
+    case A_MAPPED: PUT(unsigned char, w->kind != WHERE_RESERVED);
+    case A_HANDLE_TYPES: PUT(unsigned long long, w->handle_types);
     case A_RDMA: PUT(unsigned char, 0);
-    case A_ACCESS_FLAGS: PUT(unsigned, 3);
-    case A_MEMPOOL: PUT(CUmemoryPool, (CUmemoryPool)k->pool);
-    case A_MAPPING_SIZE: PUT(size_t, k->bytes);
-    case A_MAPPING_BASE: PUT(CUdeviceptr, (uintptr_t)k->start);
-    case A_BLOCK_ID: PUT(unsigned long long, k->id);
+    case A_ACCESS_FLAGS: PUT(unsigned, w->access[ctx->device->ordinal]);
+    case A_MEMPOOL: PUT(CUmemoryPool, (CUmemoryPool)w->pool);
+    case A_MAPPING_SIZE: PUT(size_t, w->backing_bytes);
+    case A_MAPPING_BASE: PUT(CUdeviceptr, (uintptr_t)w->backing);
+    case A_BLOCK_ID: PUT(unsigned long long, w->backing_id);
     case A_DECOMPRESS: PUT(unsigned char, 0);
-    case A_P2P_TOKENS: return CUDA_ERROR_NOT_SUPPORTED;
+    case A_P2P_TOKENS: return MISSING(POINTER_TOKENS);
     default: return CUDA_ERROR_INVALID_VALUE;
     }
 }
 
 ENTRY(cuPointerGetAttribute, void *data, int which, CUdeviceptr address) {
     struct ctx *ctx;
-    struct known known;
+    struct where where;
     CUresult result = sim_current(&ctx);
     if (result)
         return result;
-    if (!data || !look_up(address, &known))
+    if (!data || !where_find((void *)(uintptr_t)address, &where))
         return CUDA_ERROR_INVALID_VALUE;
-    return attribute(data, which, address, &known);
+    return attribute(data, which, address, &where, ctx);
 }
 
 /* How many bytes an attribute has, to give 0 for what is not known. */
@@ -89,13 +82,13 @@ ENTRY(cuPointerGetAttributes, unsigned count, int *which, void **data, CUdevicep
         return result;
     if (!count || !which || !data)
         return CUDA_ERROR_INVALID_VALUE;
-    struct known known;
-    bool is_known = look_up(address, &known);
+    struct where where;
+    bool is_known = where_find((void *)(uintptr_t)address, &where);
     for (unsigned i = 0; i < count; i++) {
         if (!data[i] || which[i] < A_CONTEXT || which[i] >= A_END)
             return CUDA_ERROR_INVALID_VALUE;
         /* Unlike the singular form, this one answers for any address. */
-        if (is_known && !attribute(data[i], which[i], address, &known))
+        if (is_known && !attribute(data[i], which[i], address, &where, ctx))
             continue;
         memset(data[i], 0, width(which[i]));
         if (which[i] == A_DEVICE_ORDINAL && !is_known) {
@@ -108,9 +101,17 @@ ENTRY(cuPointerGetAttributes, unsigned count, int *which, void **data, CUdevicep
 
 ENTRY(cuPointerSetAttribute, const void *value, int which, CUdeviceptr address) {
     struct ctx *ctx;
-    struct known known;
+    struct where where;
+    const void *at = (void *)(uintptr_t)address;
     CUresult result = sim_current(&ctx);
     if (result)
         return result;
-    return value && which == A_SYNC_MEMOPS && look_up(address, &known) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!value || which != A_SYNC_MEMOPS || !where_find(at, &where) || where.kind == WHERE_RESERVED)
+        return CUDA_ERROR_INVALID_VALUE;
+    unsigned on;
+    memcpy(&on, value, sizeof on);
+    if (on && where_set_sync(at, true))
+        return ctx_synchronise(where.ctx ? where.ctx : ctx);    /* what was begun before counts too */
+    where_set_sync(at, false);          /* host memory is synchronised in any case */
+    return CUDA_SUCCESS;
 }

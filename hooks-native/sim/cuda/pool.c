@@ -1,12 +1,13 @@
 /* pool.c: memory pools and stream-ordered allocation. Freed memory goes back to its pool once its stream has come to the free, and
  * from the pool to the device at the next synchronisation, above the release threshold. */
 #include "capture.h"
+#include "missing.h"
 #include "pool.h"
 #include "work.h"
 
-static CUresult pool_new(struct device *device, bool builtin, struct pool **out) {
+CUresult pool_new(struct device *device, bool builtin, struct pool **out) {
     struct pool *pool = handle_new(H_POOL);
-    struct heap *heap = pool ? heap_new(device, pool) : NULL;
+    struct heap *heap = pool ? heap_new(device, HEAP_POOL, pool) : NULL;
     if (!heap) {
         handle_free(pool);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -16,7 +17,7 @@ static CUresult pool_new(struct device *device, bool builtin, struct pool **out)
     pool->builtin = builtin;
     for (int i = POOL_REUSE_EVENT; i <= POOL_REUSE_INTERNAL; i++)
         pool->reuse[i] = 1;
-    pthread_mutex_lock(&device->heap_lock);
+    sim_lock(sim.link, &device->heap_lock);
     pool->next = device->pools;
     device->pools = pool;
     pthread_mutex_unlock(&device->heap_lock);
@@ -33,11 +34,15 @@ CUresult pools_open(struct device *device) {
 void pools_reap(void) {
     for (int i = 0; i < sim.device_count; i++) {
         struct device *device = &sim.device[i];
-        pthread_mutex_lock(&device->heap_lock);
-        for (struct pool *pool = device->pools; pool; pool = pool->next) {
-            heap_reap(pool->heap);
-            if (pool->heap->reserved > pool->heap->threshold)
-                heap_trim(pool->heap, pool->heap->threshold);
+        sim_lock(sim.link, &device->heap_lock);
+        for (struct heap *heap = device->heaps, *next; heap; heap = next) {
+            next = heap->next;
+            heap_reap(heap);
+            bool orphan = heap->kind == HEAP_POOL && !heap->pool;
+            if (heap->keeps && heap->reserved > heap->threshold)
+                heap_trim(heap, heap->threshold, false);
+            if (orphan)
+                heap_delete_empty(heap);
         }
         pthread_mutex_unlock(&device->heap_lock);
     }
@@ -45,12 +50,13 @@ void pools_reap(void) {
 
 void pools_trim_locked(struct device *device) {
     for (struct pool *pool = device->pools; pool; pool = pool->next) {
-        heap_reap(pool->heap);
-        heap_trim(pool->heap, 0);
+        if (pool->reuse[POOL_REUSE_OPPORTUNISTIC])
+            heap_reap(pool->heap);
+        heap_trim(pool->heap, 0, false);
     }
 }
 
-static CUresult pool_of(CUmemoryPool handle, struct pool **out) {
+CUresult pool_of(CUmemoryPool handle, struct pool **out) {
     CUresult result = sim_ready();
     if (!result && !handle_ok(H_POOL, handle))
         result = CUDA_ERROR_INVALID_VALUE;
@@ -58,60 +64,44 @@ static CUresult pool_of(CUmemoryPool handle, struct pool **out) {
     return result;
 }
 
-ENTRY(cuDeviceGetDefaultMemPool, CUmemoryPool *out, CUdevice ordinal) {
-    struct device *device;
-    CUresult result = sim_device_of(ordinal, &device);
-    if (result)
-        return result;
-    if (!out)
+/* What cuMemPoolCreate can make. */
+static CUresult check(const CUmemPoolProps *props) {
+    if (!props || props->win32SecurityAttributes)
         return CUDA_ERROR_INVALID_VALUE;
-    *out = (CUmemoryPool)device->default_pool;
-    return CUDA_SUCCESS;
-}
-
-ENTRY(cuDeviceGetMemPool, CUmemoryPool *out, CUdevice ordinal) {
-    struct device *device;
-    CUresult result = sim_device_of(ordinal, &device);
-    if (result)
-        return result;
-    if (!out)
+    if (props->allocType == ALLOCATION_MANAGED)
+        return MISSING(POOL_MANAGED);
+    if (props->allocType != ALLOCATION_PINNED || props->handleTypes & ~(HANDLE_FD | HANDLE_WIN32 | HANDLE_WIN32_KMT | HANDLE_FABRIC))
         return CUDA_ERROR_INVALID_VALUE;
-    *out = (CUmemoryPool)device->current_pool;
-    return CUDA_SUCCESS;
-}
-
-ENTRY(cuDeviceSetMemPool, CUdevice ordinal, CUmemoryPool handle) {
-    struct device *device;
-    struct pool *pool;
-    CUresult result = sim_device_of(ordinal, &device);
-    if (!result)
-        result = pool_of(handle, &pool);
-    if (result)
-        return result;
-    if (pool->device != device)
+    bool host = props->location.type == LOCATION_HOST || props->location.type == LOCATION_HOST_NUMA;
+    if (host && props->location.type == LOCATION_HOST && props->handleTypes)
         return CUDA_ERROR_INVALID_VALUE;
-    device->current_pool = pool;
-    return CUDA_SUCCESS;
+    if (host)
+        return MISSING(POOL_HOST);
+    if (props->location.type != LOCATION_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
+    return props->handleTypes & ~HANDLE_FD ? MISSING(POOL_HANDLES) : CUDA_SUCCESS;
 }
 
 ENTRY(cuMemPoolCreate, CUmemoryPool *out, const CUmemPoolProps *props) {
     CUresult result = sim_ready();
+    if (!result)
+        result = out ? check(props) : CUDA_ERROR_INVALID_VALUE;
     if (result)
         return result;
-    if (!out || !props || props->allocType != 1)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (props->location.type != 1 || props->handleTypes)
-        return CUDA_ERROR_NOT_SUPPORTED;        /* host memory, pools shared between processes */
     struct device *device;
     struct pool *pool;
     result = sim_device_of(props->location.id, &device);
     if (!result)
         result = pool_new(device, false, &pool);
-    if (!result)
-        *out = (CUmemoryPool)pool;
-    return result;
+    if (result)
+        return result == CUDA_ERROR_INVALID_DEVICE ? CUDA_ERROR_INVALID_VALUE : result;
+    pool->handle_types = props->handleTypes;
+    pool->heap->limit = props->maxSize ? (props->maxSize + HEAP_UNIT - 1) / HEAP_UNIT * HEAP_UNIT : 0;
+    *out = (CUmemoryPool)pool;
+    return CUDA_SUCCESS;
 }
 
+/* The pool goes at once; its memory when the last allocation has been freed. */
 ENTRY(cuMemPoolDestroy, CUmemoryPool handle) {
     struct pool *pool;
     CUresult result = pool_of(handle, &pool);
@@ -120,106 +110,69 @@ ENTRY(cuMemPoolDestroy, CUmemoryPool handle) {
     if (pool->builtin)
         return CUDA_ERROR_INVALID_VALUE;
     struct device *device = pool->device;
-    pthread_mutex_lock(&device->heap_lock);
-    for (struct pool **at = &device->pools; *at; at = &(*at)->next) {
-        if (*at == pool) {
-            *at = pool->next;
-            break;
-        }
-    }
+    struct heap *heap = pool->heap;
+    sim_lock(sim.link, &device->heap_lock);
+    struct pool **at = &device->pools;
+    while (*at != pool)
+        at = &(*at)->next;
+    *at = pool->next;
     if (device->current_pool == pool)
         device->current_pool = device->default_pool;
+    heap->pool = NULL;
+    heap->keeps = false;
+    heap_reap(heap);
+    heap_trim(heap, 0, false);
+    heap_delete_empty(heap);            /* else pools_reap will */
     pthread_mutex_unlock(&device->heap_lock);
-    heap_delete(pool->heap);
     handle_free(pool);
     return CUDA_SUCCESS;
 }
 
-ENTRY(cuMemPoolTrimTo, CUmemoryPool handle, size_t keep) {
-    struct pool *pool;
-    CUresult result = pool_of(handle, &pool);
-    if (result)
-        return result;
-    pthread_mutex_lock(&pool->device->heap_lock);
-    heap_reap(pool->heap);
-    heap_trim(pool->heap, keep);
-    pthread_mutex_unlock(&pool->device->heap_lock);
-    return CUDA_SUCCESS;
+/* Fills in whose freed memory an allocation in this stream may have; `made`: a dependency made for it. Submit lock held. */
+static void reuse_for(const struct pool *pool, const struct stream *stream, struct stream_follow made, struct reuse *reuse) {
+    *reuse = (struct reuse){.opportunistic = pool->reuse[POOL_REUSE_OPPORTUNISTIC]};
+    if (made.queue)
+        reuse->follows[reuse->count++] = made;
+    for (int i = 0; i < STREAM_FOLLOWS && pool->reuse[POOL_REUSE_EVENT]; i++)
+        if (stream->follows[i].queue)
+            reuse->follows[reuse->count++] = stream->follows[i];
+    reuse->follows[reuse->count++] = (struct stream_follow){stream->queue, stream->last};
 }
 
-ENTRY(cuMemPoolSetAttribute, CUmemoryPool handle, int attribute, void *value) {
-    struct pool *pool;
-    CUresult result = pool_of(handle, &pool);
-    if (result)
-        return result;
-    if (!value)
-        return CUDA_ERROR_INVALID_VALUE;
-    struct heap *heap = pool->heap;
-    pthread_mutex_lock(&pool->device->heap_lock);
-    switch (attribute) {
-    case POOL_REUSE_EVENT: case POOL_REUSE_OPPORTUNISTIC: case POOL_REUSE_INTERNAL: pool->reuse[attribute] = *(int *)value != 0; break;
-    case POOL_RELEASE_THRESHOLD: heap->threshold = *(cuuint64_t *)value; break;
-    case POOL_RESERVED_HIGH:
-    case POOL_USED_HIGH:
-        if (*(cuuint64_t *)value)
-            result = CUDA_ERROR_INVALID_VALUE;  /* may only be reset */
-        else if (attribute == POOL_RESERVED_HIGH)
-            heap->reserved_high = heap->reserved;
-        else
-            heap->used_high = heap->used;
-        break;
-    default: result = CUDA_ERROR_INVALID_VALUE;
-    }
-    pthread_mutex_unlock(&pool->device->heap_lock);
-    return result;
+/* The stream of a queue, if it still is one. */
+struct wanted { uint32_t queue; struct stream *stream; };
+static void find_stream(struct ctx *ctx, void *data) {
+    struct wanted *wanted = data;
+    pthread_mutex_lock(&ctx->lock);
+    for (struct stream *s = ctx->streams; s; s = s->next)
+        if (s->queue == wanted->queue)
+            wanted->stream = s;
+    pthread_mutex_unlock(&ctx->lock);
 }
 
-ENTRY(cuMemPoolGetAttribute, CUmemoryPool handle, int attribute, void *value) {
-    struct pool *pool;
-    CUresult result = pool_of(handle, &pool);
-    if (result)
-        return result;
-    if (!value)
-        return CUDA_ERROR_INVALID_VALUE;
-    struct heap *heap = pool->heap;
-    pthread_mutex_lock(&pool->device->heap_lock);
-    heap_reap(heap);
-    switch (attribute) {
-    case POOL_REUSE_EVENT: case POOL_REUSE_OPPORTUNISTIC: case POOL_REUSE_INTERNAL: *(int *)value = pool->reuse[attribute]; break;
-    case POOL_RELEASE_THRESHOLD: *(cuuint64_t *)value = heap->threshold; break;
-    case POOL_RESERVED_CURRENT: *(cuuint64_t *)value = heap->reserved; break;
-    case POOL_RESERVED_HIGH: *(cuuint64_t *)value = heap->reserved_high; break;
-    case POOL_USED_CURRENT: *(cuuint64_t *)value = heap->used; break;
-    case POOL_USED_HIGH: *(cuuint64_t *)value = heap->used_high; break;
-    default: result = CUDA_ERROR_INVALID_VALUE;
-    }
-    pthread_mutex_unlock(&pool->device->heap_lock);
-    return result;
-}
-
-ENTRY(cuMemPoolSetAccess, CUmemoryPool handle, const CUmemAccessDesc *list, size_t count) {
-    struct pool *pool;
-    CUresult result = pool_of(handle, &pool);
-    for (size_t i = 0; i < count && !result; i++)
-        if (!list || list[i].location.type != 1 || list[i].location.id != pool->device->ordinal || list[i].flags != 3)
-            result = CUDA_ERROR_INVALID_DEVICE;         /* only the own device can have access, and it always has */
-    return result;
-}
-
-ENTRY(cuMemPoolGetAccess, int *flags, CUmemoryPool handle, CUmemLocation *location) {
-    struct pool *pool;
-    CUresult result = pool_of(handle, &pool);
-    if (result)
-        return result;
-    if (!flags || !location || location->type != 1)
-        return CUDA_ERROR_INVALID_VALUE;
-    *flags = location->id == pool->device->ordinal ? 3 : 0;
-    return CUDA_SUCCESS;
+/* Lets the stream come after what it wants the memory of: on the device (`on` then says how far), else by waiting here, as far as the
+ * pool allows dependencies of its own making. False: there is nothing to wait for. */
+static bool depend(const struct pool *pool, struct stream *stream, struct stream_follow *on) {
+    struct wanted wanted = {.queue = on->queue};
+    if (!pool->reuse[POOL_REUSE_INTERNAL])
+        return false;
+    pthread_mutex_lock(&sim.submit);
+    if (on->queue)
+        contexts_each(find_stream, &wanted);
+    bool ordered = wanted.stream && wanted.stream->last >= on->ticket && !work_wait_for(stream, wanted.stream);
+    if (ordered)
+        on->ticket = wanted.stream->last;
+    else
+        on->queue = 0;
+    pthread_mutex_unlock(&sim.submit);
+    return ordered || heap_wait_pending(pool->device);
 }
 
 /* Allocates for a stream. Capturing allocations into graphs is not simulated. */
 static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool, CUstream handle) {
     struct stream *stream;
+    struct reuse reuse;
+    char *address;
     CUresult result = stream_of(handle, &stream);
     if (!result)
         result = capture_blocks(stream);
@@ -228,10 +181,17 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool, CUst
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     *out = 0;
-    if (!bytes)
+    pool = pool ? pool : stream->ctx->device->current_pool;
+    if (!bytes || pool->imported)
         return CUDA_ERROR_INVALID_VALUE;
-    char *address;
-    result = heap_alloc((pool ? pool : stream->ctx->device->current_pool)->heap, NULL, bytes, stream, &address);
+    struct stream_follow made = {0, 0};
+    do {
+        pthread_mutex_lock(&sim.submit);
+        reuse_for(pool, stream, made, &reuse);
+        pthread_mutex_unlock(&sim.submit);
+        result = heap_alloc(pool->heap, NULL, bytes, &reuse, &address);
+        made = reuse.wanted;
+    } while (result == CUDA_ERROR_OUT_OF_MEMORY && depend(pool, stream, &made));
     if (!result)
         *out = (CUdeviceptr)(uintptr_t)address;
     return result;
@@ -248,17 +208,19 @@ PTSZ(cuMemAllocFromPoolAsync, (CUdeviceptr *out, size_t bytes, CUmemoryPool pool
 
 static CUresult free_async(CUdeviceptr address, CUstream handle) {
     struct stream *stream;
+    struct range range;
+    char *at = (char *)(uintptr_t)address;
     CUresult result = stream_of(handle, &stream);
     if (!result)
         result = capture_blocks(stream);
     if (result)
         return result;
-    if (!address)
+    if (!heap_find(at, &range) || range.start != at || range.heap->kind == HEAP_IMPORTS)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&sim.submit);    /* what the stream has now is what the memory waits for */
     result = work_order(stream);
     if (!result)
-        result = heap_free_ordered((char *)(uintptr_t)address, stream);
+        result = heap_free_ordered(at, stream);
     pthread_mutex_unlock(&sim.submit);
     return result;
 }

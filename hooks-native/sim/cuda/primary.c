@@ -44,9 +44,9 @@ static CUresult reset(CUdevice ordinal) {
     if (result)
         return result;
     pthread_mutex_lock(&device->primary_lock);
+    /* What was retained stays retained: it is released by whoever retained it, and retaining once more makes it active again. */
     if (device->primary && device->primary->active)
         ctx_teardown(device->primary);
-    device->primary_count = 0;
     pthread_mutex_unlock(&device->primary_lock);
     return CUDA_SUCCESS;
 }

@@ -1,15 +1,13 @@
-/* set.c: the memset family. All forms return at once, as for device memory with the real driver. */
+/* set.c: the memset family. All forms return at once, as for device memory with the real driver, unless the memory or the context
+ * says that synchronous ones always wait. */
 #include "capture.h"
-#include "heap.h"
+#include "where.h"
 #include "work.h"
 
-static CUresult set(CUdeviceptr dst, size_t pitch, unsigned size, uint32_t value, size_t width, size_t height, CUstream handle, bool sync) {
-    struct stream *stream;
-    CUresult result = stream_of(handle, &stream);
-    if (!result && sync)
-        result = capture_unsafe(stream->ctx);
-    if (result || !width || !height)
-        return result;
+CUresult set_make(const struct set_work *set, struct ctx *ctx, struct work **out, bool *locked) {
+    CUdeviceptr dst = (CUdeviceptr)(uintptr_t)set->dst;
+    size_t pitch = set->pitch, width = set->width, height = set->height;
+    unsigned size = set->size;
     char *at = (char *)(uintptr_t)dst;
     void *start;
     size_t room;
@@ -17,18 +15,35 @@ static CUresult set(CUdeviceptr dst, size_t pitch, unsigned size, uint32_t value
     if (width > SIZE_MAX / size / height || (height > 1 && pitch < width * size) || dst % size)
         return CUDA_ERROR_INVALID_VALUE;
     uint64_t bytes = (uint64_t)pitch * (height - 1) + width * size;
-    bool locked = host_find(at, &start, &room, &flags) && bytes <= room - (size_t)(at - (char *)start);
-    if (!locked && !heap_covers(at, bytes))
+    *locked = host_find(at, &start, &room, &flags) && bytes <= room - (size_t)(at - (char *)start);
+    if (!*locked && !where_covers(at, bytes, ctx, true))
         return CUDA_ERROR_INVALID_VALUE;
     struct work *work = work_new(WORK_SET);
     if (!work)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    work->set = (struct set_work){at, pitch, width, height, size, value};
+    work->set = *set;
     work->command.kind = SIM_MEMSET;
     work->command.bytes = (uint64_t)width * size * height;
-    bool captured;
+    *out = work;
+    return CUDA_SUCCESS;
+}
+
+static CUresult set(CUdeviceptr dst, size_t pitch, unsigned size, uint32_t value, size_t width, size_t height, CUstream handle, bool sync) {
+    struct stream *stream;
+    struct work *work;
+    bool locked, captured;
+    CUresult result = stream_of(handle, &stream);
+    if (!result && sync)
+        result = capture_unsafe(stream->ctx);
+    if (result || !width || !height)
+        return result;
+    char *at = (char *)(uintptr_t)dst;
+    result = set_make(&(struct set_work){at, pitch, width, height, size, value}, stream->ctx, &work, &locked);
+    if (result)
+        return result;
     result = work_submit(stream, work, &captured);
-    return result || !sync || !locked || captured ? result : stream_synchronise(stream);
+    bool wait = sync && (locked || stream->ctx->flags & CU_CTX_SYNC_MEMOPS || where_sync(at));
+    return result || !wait || captured ? result : stream_synchronise(stream);
 }
 
 #define DEFAULT S((CUstream)NULL)

@@ -14,7 +14,7 @@
 #define SIM_HIGHEST_PRIORITY (-5)
 
 enum handle_type { H_CONTEXT, H_STREAM, H_EVENT, H_MODULE, H_FUNCTION, H_LIBRARY, H_KERNEL, H_LINK, H_POOL, H_GRAPH, H_NODE, H_EXEC,
-                   H_USER_OBJECT, H_TYPES };
+                   H_USER_OBJECT, H_PHYSICAL, H_ARRAY, H_MIPMAP, H_TYPES };
 
 /* Every object that a handle names starts with this. */
 struct handle { _Atomic uint32_t alive; uint32_t type; struct handle *next_free; uint64_t id; };
@@ -36,7 +36,8 @@ struct device {
     int memory_fd;
     struct segment **units;         /* which segment owns each 2 MiB of the range; under heap_lock */
     pthread_mutex_t heap_lock;
-    struct heap *plain;             /* cuMemAlloc */
+    struct heap *heaps;             /* all of them; under heap_lock */
+    struct heap *plain, *managed, *imports;             /* cuMemAlloc, cuMemAllocManaged, cuIpcOpenMemHandle */
     struct pool *default_pool, *current_pool, *pools;   /* under heap_lock */
     struct ctx *primary;            /* made at first use, kept */
     pthread_mutex_t primary_lock;
@@ -51,6 +52,10 @@ struct ctx {
     bool primary;
     _Atomic bool active;            /* a reset primary context is not */
     _Atomic int error;              /* sticky: what a kernel did; every later call answers it */
+    _Atomic int fault;              /* what a kernel has done while it was computed: the error once it is due */
+    uint32_t fault_queue;           /* where that kernel is; written before `fault` */
+    uint64_t fault_ticket;
+    _Atomic uint32_t uncomputed;    /* works of it that the computing thread has */
     unsigned attached;              /* cuCtxAttach */
     pthread_mutex_t lock;           /* the lists below */
     struct ctx *next, **link;       /* all contexts of the process; contexts_lock */
@@ -61,7 +66,13 @@ struct ctx {
     _Atomic uint64_t legacy_last;   /* ticket of the newest work of the legacy stream */
     size_t limits[16];
     int cache_config, shared_config;
+    struct ctx_peer *peers;         /* contexts whose memory it may use; peer.c */
+    struct array *arrays;           /* array.h */
 };
+
+#define STREAM_FOLLOWS 8
+/* Work of another stream that was waited for: all of the queue up to the ticket. */
+struct stream_follow { uint32_t queue; uint64_t ticket; };
 
 struct stream {
     struct handle handle;
@@ -77,8 +88,12 @@ struct stream {
     uint32_t mark;                  /* internal event for waits between streams; submit lock */
     uint64_t mark_ticket;           /* its newest record */
     struct capture *capture;        /* what this stream is being captured into; submit lock */
-    uint64_t capture_count;         /* nodes this stream has put there */
-    bool capture_joined;            /* another stream has waited for the last of them */
+    struct nodes *capture_set;      /* what its next node there will wait for; made at first use */
+    struct stream *next_captured;   /* capture->streams */
+    char (*attributes)[64];         /* that were set; stream_attributes.c */
+    uint32_t attributes_set;
+    struct stream_follow follows[STREAM_FOLLOWS];       /* the newest waits; submit lock */
+    unsigned follow_next;
 };
 
 struct event {
@@ -87,10 +102,12 @@ struct event {
     struct event *next, **link;     /* ctx->events */
     unsigned flags;
     uint32_t sim_event;             /* 0: never recorded; submit lock */
-    _Atomic uint64_t ticket;        /* of the newest record */
+    uint32_t queue;                 /* of the newest record; 0: perhaps one of another process */
+    _Atomic uint64_t ticket;        /* of the newest record by this process */
+    uint64_t number;                /* interprocess: its number in the node */
+    bool imported;
     uint64_t capture_id;            /* recorded in this capture; 0: in none */
-    struct stream *capture_stream;
-    uint64_t capture_at;            /* its capture_count then */
+    struct nodes *capture_set;      /* what the stream had then; made at first use */
 };
 
 struct function {
@@ -135,6 +152,9 @@ struct pool {
     struct heap *heap;
     bool builtin;
     int reuse[4];
+    int handle_types;               /* by which it can be exported */
+    uint64_t shared;                /* its number in the node once it is exported or imported; under heap_lock */
+    bool imported;                  /* allocates nothing itself */
 };
 
 /* The process. `alive` lies on a page that fork() wipes. */
@@ -148,9 +168,12 @@ struct sim {
 extern struct sim sim;
 
 /* state.c */
-CUresult sim_ready(void);                                       /* initialised, and not in a child of fork() */
+CUresult sim_ready(void);                                       /* initialised, not in a child of fork(), nor in a host function */
+/* This thread is in a host function of the program, which may not call the driver. */
+extern __thread bool sim_calling __attribute__((tls_model("initial-exec")));
 CUresult sim_current(struct ctx **ctx);                         /* the current context, usable and without a sticky error */
 CUresult sim_device_of(CUdevice device, struct device **out);
+struct device *device_of_node(uint32_t node_index);             /* NULL: this process may not see it */
 CUresult sim_result(int negative_errno);                        /* what the link said, as the API says it */
 void sim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));    /* one line on stderr */
 
@@ -163,6 +186,9 @@ void ctx_teardown(struct ctx *ctx);                             /* waits, then f
 CUresult ctx_synchronise(struct ctx *ctx);
 void contexts_each(void (*visit)(struct ctx *ctx, void *data), void *data);    /* every active context of the process */
 void ctx_fail(struct ctx *ctx, int error);                      /* makes an error sticky; the first one stays */
+CUresult ctx_error(struct ctx *ctx);                            /* the sticky error, which may be due only now */
+void ctx_fault(struct ctx *ctx, int error, uint32_t queue, uint64_t ticket);    /* sticky as soon as that work is done; one thread */
+void ctx_fault_due(struct ctx *ctx, uint32_t sim_context);      /* that work is done: ends what waits behind it, if the context is alive */
 
 /* stream.c */
 CUresult stream_of(CUstream handle, struct stream **out);       /* any handle; the special ones by S() */
@@ -175,6 +201,7 @@ void streams_reap(void);                                        /* lets go of th
 /* event.c */
 CUresult event_record(struct event *event, struct stream *stream);      /* submit lock held */
 void event_retire(uint32_t sim_event, uint64_t ticket);         /* destroys it once that record is done; submit lock held */
+uint64_t event_newest(const struct event *event);              /* what a wait for it names: ticket, or number of an interprocess one */
 bool event_reached(const struct event *event);                 /* its newest record is done (or there is none) */
 void event_destroy(struct event *event);
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "heap.h"
+#include "inject.h"
 #include "pool.h"
 #include "visible.h"
 
@@ -31,7 +32,9 @@ void sim_say(const char *format, ...) {
 
 CUresult sim_ready(void) {
     _Atomic int *word = alive;
-    return word && *word ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+    if (!word || !*word)
+        return CUDA_ERROR_NOT_INITIALIZED;
+    return sim_calling ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
 }
 
 CUresult sim_current(struct ctx **ctx) {
@@ -50,6 +53,13 @@ CUresult sim_device_of(CUdevice ordinal, struct device **out) {
         return CUDA_ERROR_INVALID_DEVICE;
     *out = &sim.device[ordinal];
     return CUDA_SUCCESS;
+}
+
+struct device *device_of_node(uint32_t node_index) {
+    for (int i = 0; i < sim.device_count; i++)
+        if (sim.device[i].node_index == node_index)
+            return &sim.device[i];
+    return NULL;
 }
 
 CUresult sim_result(int error) {
@@ -76,11 +86,15 @@ static CUresult open_node(void) {
         sim_say("%s", error[0] ? error : strerror(-result));
         return result == -ENODEV ? CUDA_ERROR_NO_DEVICE : CUDA_ERROR_OPERATING_SYSTEM;
     }
+    if (inject_open())
+        return CUDA_ERROR_INVALID_VALUE;
     uint32_t visible[SIM_MAX_DEVICES];
-    int count = visible_devices(getenv("CUDA_VISIBLE_DEVICES"), visible);
-    for (int i = 0; i < count; i++) {
-        struct device *device = &sim.device[i];
-        device->ordinal = i;
+    int seen = visible_devices(getenv("CUDA_VISIBLE_DEVICES"), visible), count = 0;
+    for (int i = 0; i < seen; i++) {
+        if (sim_lost(sim.link, visible[i]))
+            continue;
+        struct device *device = &sim.device[count];
+        device->ordinal = count++;
         device->node_index = visible[i];
         device->info = *sim_device(sim.link, visible[i]);
         pthread_mutex_init(&device->primary_lock, NULL);
@@ -90,7 +104,6 @@ static CUresult open_node(void) {
         if (opened) {
             sim_say("cannot reserve %llu bytes of addresses for device %d: is there a limit on address space (ulimit -v)?",
                     (unsigned long long)device->info.total_bytes, i);
-            sim_link_close(sim.link);
             return opened;
         }
     }

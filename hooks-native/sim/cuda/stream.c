@@ -66,6 +66,7 @@ void stream_destroy(struct stream *stream) {
         sim_wait(sim.link, stream->queue, stream->last);
         sim_queue_destroy(sim.link, stream->queue);
     }
+    free(stream->attributes);
     handle_free(stream);
     streams_reap();
 }
@@ -186,7 +187,7 @@ CUresult stream_synchronise(struct stream *stream) {
     struct ctx *ctx = stream->ctx;
     CUresult result = last ? sim_result(sim_wait(sim.link, stream->queue, last)) : CUDA_SUCCESS;
     if (!result)
-        result = ctx->error;
+        result = ctx_error(ctx);
     pools_reap();
     return result;
 }
@@ -220,8 +221,9 @@ static CUresult destroy(CUstream handle) {
     struct stream *stream = (struct stream *)handle;
     if (!handle_ok(H_STREAM, stream) || stream->legacy || stream->per_thread)
         return CUDA_ERROR_INVALID_HANDLE;
+    struct ctx *ctx = stream->ctx;
     stream_destroy(stream);
-    return CUDA_SUCCESS;
+    return ctx_error(ctx);              /* it is gone all the same */
 }
 
 ENTRY(cuStreamDestroy, CUstream stream) { return destroy(stream); }

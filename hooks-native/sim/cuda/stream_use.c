@@ -10,7 +10,12 @@ static CUresult query(CUstream handle) {
     if (result)
         return result;
     uint64_t last = stream->last;
-    return !last || sim_reached(sim.link, stream->queue, last) ? stream->ctx->error : CUDA_ERROR_NOT_READY;
+    if (!last || sim_reached(sim.link, stream->queue, last)) {
+        sim_saw(sim.link, sim_queue_done(sim.link, stream->queue).model_ns);
+        return ctx_error(stream->ctx);
+    }
+    sim_asked(sim.link);
+    return CUDA_ERROR_NOT_READY;
 }
 PTSZ(cuStreamQuery, (CUstream stream), query(S(stream)))
 
@@ -98,13 +103,9 @@ static CUresult wait_event(CUstream handle, CUevent event_handle, unsigned flags
         return CUDA_ERROR_INVALID_VALUE;
     bool captured = false;
     pthread_mutex_lock(&sim.submit);
-    result = capture_wait(stream, event, &captured);
-    if (!result && !captured && event->ticket && !event_reached(event)) {
-        struct sim_command wait = {.kind = SIM_WAIT, .event = event->sim_event, .ticket = event->ticket};
-        result = work_order(stream);
-        if (!result)
-            result = work_command(stream, &wait, NULL);
-    }
+    result = capture_wait(stream, event, flags & CU_EVENT_WAIT_EXTERNAL, &captured);
+    if (!result && !captured)
+        result = work_wait_event(stream, event);
     pthread_mutex_unlock(&sim.submit);
     return result;
 }
@@ -118,6 +119,8 @@ static CUresult host_call(CUstream handle, CUhostFn fn, CUstreamCallback callbac
         return result;
     if (!fn && !callback)
         return CUDA_ERROR_INVALID_VALUE;
+    if (callback && (result = capture_blocks(stream)))
+        return result;
     struct work *work = work_new(WORK_CALL);
     if (!work)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -128,12 +131,3 @@ static CUresult host_call(CUstream handle, CUhostFn fn, CUstreamCallback callbac
 PTSZ(cuLaunchHostFunc, (CUstream stream, CUhostFn fn, void *data), host_call(S(stream), fn, NULL, data))
 PTSZ(cuStreamAddCallback, (CUstream stream, CUstreamCallback callback, void *data, unsigned flags),
      flags ? CUDA_ERROR_INVALID_VALUE : host_call(S(stream), NULL, callback, data))
-
-static CUresult attach(CUstream handle, CUdeviceptr address) {
-    struct stream *stream;
-    CUresult result = stream_of(handle, &stream);
-    return result ? result : address ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-/* Managed memory is visible to all streams at any time here. */
-PTSZ(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr address, size_t length, unsigned flags),
-     ((void)length, (void)flags, attach(S(stream), address)))

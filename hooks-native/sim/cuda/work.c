@@ -17,7 +17,7 @@ static struct work *free_list;
 static int free_count;
 
 struct work *work_new(enum work_kind kind) {
-    pthread_mutex_lock(&free_lock);
+    sim_lock(sim.link, &free_lock);
     struct work *work = free_list;
     if (work) {
         free_list = work->next;
@@ -43,7 +43,7 @@ void work_free(struct work *work) {
     }
     if (work->kind == WORK_COPY)
         free(work->copy.owned);
-    pthread_mutex_lock(&free_lock);
+    sim_lock(sim.link, &free_lock);
     bool keep = free_count < FREE_LIMIT;
     if (keep) {
         work->next = free_list;
@@ -84,12 +84,14 @@ struct work *work_clone(const struct work *from) {
 /* Replaces the source of an asynchronous copy by what it holds now; pageable memory may change once the call is over. */
 static bool snapshot(struct copy_work *copy) {
     size_t rows = copy->height * copy->depth;
+    sim_own_begin(sim.link);
     char *to = malloc(copy->width * rows);
-    if (!to)
-        return false;
-    for (size_t z = 0; z < copy->depth; z++)
+    for (size_t z = 0; to && z < copy->depth; z++)
         for (size_t y = 0; y < copy->height; y++)
             memcpy(to + (z * copy->height + y) * copy->width, copy->src + z * copy->src_plane + y * copy->src_pitch, copy->width);
+    sim_own_end(sim.link);
+    if (!to)
+        return false;
     copy->owned = to;
     copy->src = to;
     copy->src_pitch = copy->width;
@@ -114,22 +116,71 @@ CUresult work_command(struct stream *stream, const struct sim_command *command, 
     return CUDA_SUCCESS;
 }
 
+/* The stream comes after that record: pool.c may give it memory that was freed before. Submit lock held. */
+static void follow(struct stream *stream, uint32_t queue, uint64_t ticket) {
+    if (queue)
+        stream->follows[stream->follow_next++ % STREAM_FOLLOWS] = (struct stream_follow){queue, ticket};
+}
+
+CUresult work_wait(struct stream *stream, uint32_t sim_event, uint64_t ticket, uint32_t queue) {
+    follow(stream, queue, ticket);
+    struct sim_command wait = {.kind = SIM_WAIT, .event = sim_event, .ticket = ticket};
+    uint64_t own = 0;
+    CUresult result = work_command(stream, &wait, &own);
+    /* While nothing steps aside, the order of submission is all that computing needs. */
+    if (result || (queue && !compute_aside()))
+        return result;
+    struct work *work = compute_start() ? NULL : work_new(WORK_WAIT);
+    if (!work)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    work->ctx = stream->ctx;
+    work->queue = stream->queue;
+    work->ticket = own;
+    work->wait = (struct wait_work){queue, sim_event, ticket};
+    compute_push(work);
+    return CUDA_SUCCESS;
+}
+
+/* Waits for an interprocess event. It is opened once more for that, since the program may destroy it meanwhile. */
+static CUresult wait_remote(struct stream *stream, const struct event *event, uint64_t number) {
+    uint32_t own;
+    CUresult result = sim_result(sim_event_open(sim.link, event->number, &own));
+    if (result)
+        return result;
+    result = work_wait(stream, own, number, 0);
+    if (result)
+        sim_event_destroy(sim.link, own);
+    return result;
+}
+
+CUresult work_wait_event(struct stream *stream, const struct event *event) {
+    uint64_t newest = event_newest(event);
+    if (!newest || event_reached(event)) {
+        follow(stream, event->queue, event->ticket);
+        return CUDA_SUCCESS;
+    }
+    CUresult result = work_order(stream);
+    if (result)
+        return result;
+    return event->number ? wait_remote(stream, event, newest) : work_wait(stream, event->sim_event, newest, event->queue);
+}
+
 CUresult work_wait_for(struct stream *waiter, struct stream *runner) {
     uint64_t last = runner->last;
-    if (!last || sim_reached(sim.link, runner->queue, last))
+    if (!last || sim_reached(sim.link, runner->queue, last)) {
+        follow(waiter, runner->queue, last);
         return CUDA_SUCCESS;
+    }
     if (!runner->mark) {
         int made = sim_event_create(sim.link, runner->ctx->device->node_index, &runner->mark);
         if (made)
             return sim_result(made);
     }
     struct sim_command record = {.kind = SIM_RECORD, .event = runner->mark};
-    struct sim_command wait = {.kind = SIM_WAIT, .event = runner->mark};
     bool dirty = runner->dirty;
-    CUresult result = work_command(runner, &record, &wait.ticket);
+    CUresult result = work_command(runner, &record, &runner->mark_ticket);
     runner->dirty = dirty;
-    runner->mark_ticket = wait.ticket;
-    return result ? result : work_command(waiter, &wait, NULL);
+    return result ? result : work_wait(waiter, runner->mark, runner->mark_ticket, runner->queue);
 }
 
 CUresult work_order(struct stream *stream) {

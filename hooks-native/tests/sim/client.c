@@ -1,6 +1,8 @@
 /* client.c: one client of a simulated node, for test_device.py. Modes print one line a step, so that the test can follow.
  *
  *   rounds N DEEP NAME   N times DEEP kernels and a wait; prints the ticket, model time and lateness of each round's end
+ *   meet N DEEP NAME    the same, once it has stopped itself (SIGSTOP) with a context and was sent on
+ *   paced N sleep|spin   N rounds of a kernel, with 5 ms of sleep or work before each; prints as rounds does
  *   steady NAME          the same for ever, one kernel a round, a line each
  *   hold BYTES           a context and BYTES of memory filled with 0x5a, then waits to be killed
  *   zero BYTES           allocates BYTES and says whether all is zero
@@ -35,10 +37,12 @@ static struct sim_link *open_or_die(void)
     return link;
 }
 
-static void rounds(struct sim_link *link, uint64_t count, int deep, const char *name)
+static void rounds(struct sim_link *link, uint64_t count, int deep, const char *name, bool stop)
 {
     uint32_t context, queue;
     CHECK(!sim_context_create(link, 0, &context) && !sim_queue_create(link, context, 0, &queue), "no queue");
+    if (stop)
+        raise(SIGSTOP);
     struct sim_command kernel = { .kind = SIM_KERNEL, .name_id = sim_name(link, name), .blocks = 864, .threads_per_block = 256 };
     for (uint64_t i = 0; i < count; i++) {
         uint64_t ticket = 0;
@@ -53,6 +57,34 @@ static void rounds(struct sim_link *link, uint64_t count, int deep, const char *
             exit(4);
         }
         printf("round %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", ticket, done.model_ns, sim_model_now(link, 0));
+    }
+}
+
+/* `work`: the processor's time, not the clock's, so that a busy machine makes no difference to what is meant. */
+static void pause_ms(bool work, long ms)
+{
+    struct timespec now, start;
+    if (!work) {
+        nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL);
+        return;
+    }
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
+    do
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < ms);
+}
+
+static void paced(struct sim_link *link, int count, bool work)
+{
+    uint32_t context, queue;
+    CHECK(!sim_context_create(link, 0, &context) && !sim_queue_create(link, context, 0, &queue), "no queue");
+    struct sim_command kernel = { .kind = SIM_KERNEL, .name_id = sim_name(link, "us200_step"), .blocks = 864, .threads_per_block = 256 };
+    for (int i = 0; i < count; i++) {
+        pause_ms(work, 5);
+        uint64_t ticket = sim_submit(link, queue, &kernel);
+        sim_computed(link, queue, ticket);
+        CHECK(ticket && !sim_wait(link, queue, ticket), "not done");
+        printf("round %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", ticket, sim_queue_done(link, queue).model_ns, sim_model_now(link, 0));
     }
 }
 
@@ -181,7 +213,7 @@ static void garbage(unsigned seed)
             ((char *)&request)[n] = (char)rand();
         if (rand() % 2) {
             request.magic = SIM_PROTO_MAGIC;
-            request.type = (uint32_t)rand() % 16;
+            request.type = (uint32_t)rand() % 40;
         }
         size_t size = rand() % 3 ? (size_t)rand() % sizeof request : SIM_REQUEST_HEAD;
         if (rand() % 2 && size >= SIM_REQUEST_HEAD)
@@ -243,10 +275,12 @@ int main(int argc, char **argv)
         garbage((unsigned)strtoul(first, NULL, 10));
     else if (!strcmp(mode, "fork"))
         forks();
-    else if (!strcmp(mode, "rounds"))
-        rounds(open_or_die(), strtoull(first, NULL, 10), argc > 3 ? atoi(argv[3]) : 1, argc > 4 ? argv[4] : "short_step");
+    else if (!strcmp(mode, "rounds") || !strcmp(mode, "meet"))
+        rounds(open_or_die(), strtoull(first, NULL, 10), argc > 3 ? atoi(argv[3]) : 1, argc > 4 ? argv[4] : "short_step", !strcmp(mode, "meet"));
+    else if (!strcmp(mode, "paced"))
+        paced(open_or_die(), atoi(first), argc > 3 && !strcmp(argv[3], "spin"));
     else if (!strcmp(mode, "steady"))
-        rounds(open_or_die(), UINT64_MAX, 1, first);
+        rounds(open_or_die(), UINT64_MAX, 1, first, false);
     else if (!strcmp(mode, "hold"))
         fill(open_or_die(), strtoull(first, NULL, 10));
     else if (!strcmp(mode, "zero"))

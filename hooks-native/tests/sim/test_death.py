@@ -124,17 +124,27 @@ def test_fork() -> None:
 
 
 def test_overrun() -> None:
-    with tempfile.TemporaryDirectory() as folder, node("late") as n:
-        log_file = Path(folder) / "log.json"
-        assert n.run("late", 5, GPUD_SIM_LOG=str(log_file), GPUD_SIM_PROFILE="a100-40gb-demo") == ["computed"]
-        eventually("the device process ends", n.is_over)
-        log = read_log(log_file)
-        (kernel,) = [e for e in log if e["type"] == "kernel"]
-        assert kernel["end"] - kernel["start"] == 100_000 + kernel["overrun"]
-        assert kernel["overrun"] >= 2_000_000
-        assert log[-1]["overruns"] == 1
-        assert log[-1]["overrun_ns"] == kernel["overrun"]
-        assert log[-1]["valid"] is False
+    """A kernel that is computed late ends late, unless its program is alone: then the clock waits for it."""
+    for alone in (False, True):
+        with tempfile.TemporaryDirectory() as folder, node(f"late{alone}") as n:
+            log_file = Path(folder) / "log.json"
+            n.env |= {"GPUD_SIM_LOG": str(log_file), "GPUD_SIM_PROFILE": "a100-40gb-demo"}
+            if not alone:
+                neighbour = n.start("hold", 1 << 20)
+                line(neighbour)
+            assert n.run("late", 5) == ["computed"]
+            if not alone:
+                neighbour.kill()
+            eventually("the device process ends", n.is_over)
+            log = read_log(log_file)
+            (kernel,) = [e for e in log if e["type"] == "kernel"]
+            end = log[-1]
+            assert kernel["end"] - kernel["start"] == 100_000 + (0 if alone else kernel["overrun"])
+            assert kernel["overrun"] >= 2_000_000
+            assert end["overruns"] == 1
+            assert end["overrun_ns"] == kernel["overrun"]
+            assert end["shifted_ns"] == (0 if alone else kernel["overrun"])
+            assert end["valid"] is False
 
 
 def test_limits_of_the_starter() -> None:

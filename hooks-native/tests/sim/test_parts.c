@@ -10,27 +10,27 @@
 #include "profile.h"
 
 static const char *shipped;
+static struct profile profile;
 static char directory[] = "/tmp/gpud-test-profiles-XXXXXX";
 
 /* Reads a profile with this text; `expected` is part of the error, NULL: it is right. */
-static void reads(int line, const char *text, const char *expected, struct profile *profile)
+static void reads(int line, const char *text, const char *expected)
 {
     char path[256], error[1024] = "";
     snprintf(path, sizeof path, "%s/case.toml", directory);
     FILE *file = fopen(path, "we");
     CHECK(file && fputs(text, file) >= 0 && !fclose(file), "cannot write %s", path);
-    int result = profile_read(profile, directory, "case", error, sizeof error);
+    int result = profile_read(&profile, directory, "case", error, sizeof error);
     if (expected ? !result || !strstr(error, expected) || !strstr(error, "case.toml") : result) {
         fprintf(stderr, "%s:%d: result %d, error \"%s\", expected \"%s\"\n", __FILE__, line, result, error, expected ? expected : "none");
         exit(1);
     }
     unlink(path);
 }
-#define REJECTS(text, expected) reads(__LINE__, text, expected, &profile)
+#define REJECTS(text, expected) reads(__LINE__, text, expected)
 
 static void profiles(void)
 {
-    static struct profile profile;
     char error[1024], base[512], text[1024];
     CHECK(!profile_read(&profile, shipped, "a100-40gb", error, sizeof error), "%s", error);
     CHECK(profile.timing.sm_count == 108 && profile.timing.slice_ns == 2000000 && profile.timing.switch_ns == 760000
@@ -55,7 +55,7 @@ static void profiles(void)
     REJECTS("base = \"base\"\n[timing]\nslice_ms\n", "case.toml:3: slice_ms: = was expected");
     REJECTS("base = \"base\"\n[timing]\nslice_ms = 2\nslice_ms = 3\n", "case.toml:4: timing.slice_ms: given twice");
     REJECTS("base = \"base\"\n[timing]\nslize_ms = 2\n", "case.toml:3: unknown key timing.slize_ms; allowed are: time_scale, slice_ms");
-    REJECTS("base = \"base\"\n[timings]\nslice_ms = 2\n", "case.toml:3: unknown table [timings]; allowed are [device], [timing], [kernels]");
+    REJECTS("base = \"base\"\n[timings]\nslice_ms = 2\n", "case.toml:3: unknown table [timings]; allowed are [device], [timing], [mig], [kernels]");
     REJECTS("slice_ms = 2\n", "case.toml:1: unknown key slice_ms before the first table");
     REJECTS("base = \"base\"\n[timing\n", "case.toml:2: [timing has no closing ]");
     REJECTS("base = \"base\n", "case.toml:1: string has no closing \"");
@@ -64,8 +64,50 @@ static void profiles(void)
     REJECTS("base = \"base\"\n[kernels]\n\"x\" = 0\n", "case.toml:3: kernels.x: must be a duration in ms");
     REJECTS("[device]\nsm_count = 10\n", "device.memory_gib is missing");
     REJECTS("base = \"base\"\n[device]\nmemory_gib = 0.125\n", "device.reserved_mib leaves nothing");
+    REJECTS("base = \"base\"\n[device]\nmode = 3\n", "case.toml:3: mode: must be a \"string\"");
+    REJECTS("base = \"base\"\n[device]\nmode = \"mig:3g,9g\"\n", "case.toml:3: device.mode: there is no MIG instance 9g;");
+    REJECTS("base = \"base\"\n[mig]\nsm_7g = 109\n", "mig.sm_7g is more than device.sm_count");
+    REJECTS("base = \"base\"\n[device]\nmode = \"mps\"\n", NULL);
+    CHECK(profile.merged && !strcmp(profile.mode, "mps"), "mps");
     CHECK(profile_read(&profile, shipped, "nothing", error, sizeof error) && strstr(error, "nothing.toml: No such file"), "%s", error);
     unlink(base);
+}
+
+/* How contexts share a device, and what a MIG instance has of it. */
+static void modes(void)
+{
+    static const char *const all[] = { "a100-40gb", "a100-40gb-demo", "h200", "test-small" };
+    static const struct { const char *mode, *said; } wrong[] = {
+        { "mig:3g,3g,1g", "the instances need 7 compute and 9 memory slices, and a device has 7 and 8" },
+        { "mig:4g,2g,2g", "8 compute and 8 memory" }, { "mig:3g.19gb", "is called 3g.20gb on this device, not 3g.19gb" },
+        { "mig:5g", "no MIG instance 5g" }, { "mig:3g,", "no MIG instance " }, { "mig:", "must be timeslice, mps, or mig:" },
+        { "MPS", "must be timeslice" }, { "mig:3", "no MIG instance 3;" }, { "", "must be timeslice" },
+    };
+    struct sim_device_info info;
+    struct sched_profile timing;
+    char error[512], name[PROFILE_INSTANCE_NAME];
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        CHECK(!profile_read(&profile, shipped, all[i], error, sizeof error), "%s", error);
+        CHECK(!strcmp(profile.mode, "timeslice") && profile.mig_sms[7] && profile_mode(&profile, "mig:7g", error, sizeof error), "%s: %s", all[i], error);
+    }
+    CHECK(!profile_read(&profile, shipped, "h200", error, sizeof error), "%s", error);
+    profile_instance_name(&profile, 2, name);
+    CHECK(!strcmp(name, "2g.35gb"), "%s", name);
+    profile_instance_name(&profile, 3, name);
+    CHECK(!strcmp(name, "3g.71gb"), "%s", name);
+    CHECK(!profile_read(&profile, shipped, "a100-40gb", error, sizeof error), "%s", error);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        CHECK(!profile_mode(&profile, wrong[i].mode, error, sizeof error) && strstr(error, wrong[i].said), "%s: %s", wrong[i].mode, error);
+    CHECK(profile_mode(&profile, "mig:3g.20gb,2g,1g", error, sizeof error) && profile.instance_count == 3 && !strcmp(profile.mode, "mig:3g,2g,1g"),
+          "%s", error);
+    profile_unit(&profile, 4, &info, &timing);
+    CHECK(info.parent == 1 && info.mig_index == 1 && info.mig_slices == 2 && !strcmp(info.mig_name, "2g.10gb"), "%s", info.mig_name);
+    CHECK(!strcmp(info.name, "gpud simulated A100-SXM4-40GB MIG 2g.10gb") && info.sm_count == 28 && info.total_bytes == 10ull << 30, "%s", info.name);
+    CHECK(timing.sm_count == 28 && timing.whole_sm_count == 108 && !timing.merged, "%u SMs", timing.sm_count);
+    CHECK(timing.h2d_bytes_per_us == 25000 * 2 / 7 && timing.memory_bytes_per_us == 1555000 * 2 / 8, "bandwidth");
+    CHECK(profile_mode(&profile, "timeslice", error, sizeof error), "%s", error);
+    profile_unit(&profile, 1, &info, &timing);
+    CHECK(info.parent == 1 && !info.mig_slices && info.sm_count == 108 && info.total_bytes == 40ull << 30, "a whole device");
 }
 
 static void plain(int line, const char *mangled, const char *expected)
@@ -153,14 +195,75 @@ static void allocator(void)
     memory_close(&m);
 }
 
+/* Several holders of one range, against a table of who holds which how often: it is free when the last has let go. */
+static void holders(void)
+{
+    enum { RANGES = 12, HOLDERS = 5 };
+    struct { bool there; uint64_t offset, id; unsigned held[HOLDERS]; } model[RANGES] = { 0 };
+    struct memory m = { .fd = -1, .total = 1 << 20 };
+    char who[HOLDERS];
+    srand(2);
+    for (int step = 0; step < 50000; step++) {
+        int i = rand() % RANGES, h = rand() % HOLDERS;
+        unsigned sum = 0, *held = &model[i].held[h];
+        switch (rand() % 8) {
+        case 0:
+            if (model[i].there)
+                break;
+            CHECK(!memory_alloc(&m, &who[h], 512 * (1 + (uint64_t)i), 0, &model[i].offset), "room");
+            CHECK(memory_range_at(&m, model[i].offset)->id != model[i].id, "an id came again");
+            model[i].id = memory_range_at(&m, model[i].offset)->id;
+            model[i].there = true;
+            *held = 1;
+            break;
+        case 1: case 2: case 3:
+            CHECK(memory_hold(&m, &who[h], model[i].offset, model[i].id) == (model[i].there ? 0 : -ENOENT), "hold");
+            *held += model[i].there;
+            break;
+        case 4: {                       /* one client ends: all that it alone held is free */
+            uint64_t freed = 0;
+            if (rand() % 6)
+                break;
+            for (int k = 0; k < RANGES; k++) {
+                unsigned others = 0;
+                for (int j = 0; j < HOLDERS; j++)
+                    others += j == h ? 0 : model[k].held[j];
+                if (model[k].there && model[k].held[h] && !others)
+                    freed += 512 * (1 + (uint64_t)k), model[k].there = false;
+                model[k].held[h] = 0;
+            }
+            CHECK(memory_free_all(&m, &who[h]) == freed, "all of one");
+            break;
+        }
+        default:
+            if (model[i].there)         /* else the offset may be another's by now */
+                CHECK(memory_free(&m, &who[h], model[i].offset) == (*held ? 0 : -EINVAL), "let go");
+            *held -= *held && model[i].there;
+            for (int j = 0; j < HOLDERS; j++)
+                sum += model[i].held[j];
+            model[i].there = model[i].there && sum;
+        }
+        uint64_t used = 0, counted = 0;
+        for (int k = 0; k < RANGES; k++)
+            used += model[k].there ? 512 * (1 + (uint64_t)k) : 0;
+        for (int j = 0; j < HOLDERS; j++)
+            counted += memory_held(&m, &who[j]);
+        CHECK(m.used == used && counted == used, "step %d: %llu used, %llu for somebody, %llu by the model", step, (unsigned long long)m.used,
+              (unsigned long long)counted, (unsigned long long)used);
+    }
+    memory_close(&m);
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc == 2, "usage: test_parts PROFILES");
     shipped = argv[1];
     CHECK(mkdtemp(directory), "no directory");
     profiles();
+    modes();
     names();
     allocator();
+    holders();
     rmdir(directory);
     puts("ok");
     return 0;

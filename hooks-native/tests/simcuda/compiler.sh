@@ -11,4 +11,4 @@ grep -q 'word crash' "$in" && kill -9 $$
 grep -q 'word silent' "$in" && exit 0
 grep -q 'word missing' "$in" && { echo "gpud.ptx: there is no C compiler" >&2; exit 3; }
 echo x >>"${out%/*}/compiles"
-cp "$GPUD_TEST_MODULE" "$out"
+cp "$GPUD_TEST_MODULE" "$out.$$" && mv "$out.$$" "$out"    # whole or not at all: other processes may be loading it

@@ -129,7 +129,7 @@ CUresult cuGetProcAddress_v2(const char *, void **, int, cuuint64_t, int *);
 CUresult cuGetExportTable(const void **, const CUuuid *);
 CUresult cuGetErrorName(CUresult, const char **);
 CUresult cuGetErrorString(CUresult, const char **);
-CUresult cuMemCreate(void);                     /* one that is not simulated */
+CUresult cuMulticastCreate(void);               /* one that is not simulated */
 
 /* The call must answer `expected`. */
 #define EXPECT(expected, call) \

@@ -2,6 +2,7 @@
  * show what the driver does around a kernel, so they need no compiler. */
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include "gpud_kernel.h"
 
@@ -63,6 +64,17 @@ static int run_times(const struct gpud_launch *launch, const void *params, uint6
     return GPUD_KERNEL_OK;
 }
 
+/* The same, and computes for 3 ms of this machine's time. */
+static int run_late(const struct gpud_launch *launch, const void *params, uint64_t first, uint64_t count)
+{
+    struct timespec now, start;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
+    do
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    while ((now.tv_sec - start.tv_sec) * 1000000000 + now.tv_nsec - start.tv_nsec < 3000000);
+    return run_times(launch, params, first, count);
+}
+
 struct big { int32_t *out; unsigned char bytes[3000]; };
 
 /* The sum of a parameter of 3000 bytes. */
@@ -95,6 +107,8 @@ static const struct gpud_kernel_desc kernels[] = {
     KERNEL("store", run_store, pointer_param, 1, 8, 0, 0, 1024, 8),
     KERNEL("trap", run_trap, NULL, 0, 0, 0, 0, 1024, 8),
     KERNEL("times", run_times, add_params, 3, 16, 0, 0, 1024, 8),
+    KERNEL("late", run_late, add_params, 3, 16, 0, 0, 1024, 8),
+    KERNEL("shape_late", run_late, add_params, 3, 16, 0, 0, 1024, 8),
     KERNEL("slow_times", run_times, add_params, 3, 16, 0, 0, 1024, 8),
     KERNEL("big", run_big, big_params, 2, 3008, 0, 0, 1024, 8),
     KERNEL("global", run_global, pointer_param, 1, 8, 0, 0, 1024, 8),

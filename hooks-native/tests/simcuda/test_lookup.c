@@ -72,14 +72,14 @@ static void test_missing(void)
     if (pipe(pipes))
         return;
     dup2(pipes[1], 2);
-    CUresult first = cuMemCreate(), second = cuMemCreate();
+    CUresult first = cuMulticastCreate(), second = cuMulticastCreate();
     dup2(keep, 2);
     close(pipes[1]);
     ssize_t got = read(pipes[0], text, sizeof text - 1);
     close(pipes[0]);
     CHECK(first == CUDA_ERROR_NOT_SUPPORTED && second == CUDA_ERROR_NOT_SUPPORTED, "%d %d", first, second);
-    char *name = strstr(text, "cuMemCreate");
-    CHECK(got > 0 && name && !strstr(name + 1, "cuMemCreate"), "said: %s", text);
+    char *name = strstr(text, "cuMulticastCreate");
+    CHECK(got > 0 && name && !strstr(name + 1, "cuMulticastCreate"), "said: %s", text);
     const void *table = text;
     CUuuid uuid = {{1, 2, 3}};
     EXPECT(CUDA_ERROR_NOT_FOUND, cuGetExportTable(&table, &uuid));

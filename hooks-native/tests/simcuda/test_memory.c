@@ -215,7 +215,7 @@ static void test_copies(void)
     plan.Height = 100;
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D_v2(&plan));
     plan.srcMemoryType = CU_MEMORYTYPE_ARRAY;
-    EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuMemcpy2D_v2(&plan));
+    EXPECT(CUDA_ERROR_INVALID_HANDLE, cuMemcpy2D_v2(&plan));
     OK(cuMemsetD32_v2(a, 0x01020304, 1024));
     OK(cuMemsetD2D16_v2(a, 256, 0xabcd, 4, 3));
     OK(cuMemcpyDtoH_v2(to, a, sizeof to));
