@@ -45,7 +45,7 @@ def test_peak_needs_no_ticks(trace) -> None:
         assert value == shown
 
 
-@settings(derandomize=True)  # known: after a level of exactly 0, a rise may be seen some ticks later when ticks are skipped
+@settings(derandomize=True)  # known: after a level of exactly 0, skipping ticks may show a rise some ticks late
 @given(trace=TRACES)
 def test_shifted_needs_no_ticks(trace) -> None:
     for value, shown in dense_and_sparse("shifted", trace, (0.12, 100 * MS, 500 * MS)):
