@@ -66,4 +66,6 @@ def due(state: Shifted | None, now_ns: int) -> int | None:
     if state.moved:
         return now_ns + 1
     times = [time for time in (state.above_ns, state.below_ns, state.slightly_ns) if time is not None]
+    if state.found != state.level:  # a rise is measured from the level that x has reached by then
+        times.append(state.follow_until_ns)
     return max(min(times), now_ns + 1) if times else None
