@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.harness import ROOT, program
 from bench.report import Row, row_of_runs
-from gpud.cli.demo.devicelog import DeviceLog, Kernel, read_log
+from gpud.cli.sim.devicelog import DeviceLog, Kernel, read_log
 from gpud.testing.node import Node, until
 
 RUNS = 3

@@ -19,7 +19,7 @@ import attrs
 
 from bench.harness import NATIVE, program
 from bench.report import Row, arguments, emit
-from gpud.cli.demo.devicelog import Kernel, read_log
+from gpud.cli.sim.devicelog import Kernel, read_log
 from gpud.native import sim_dir
 
 PROFILE = "a100-40gb"

@@ -1,11 +1,11 @@
 """All verbs but `run`, by click. Each verb's module is imported only when it is asked for."""
 
 import sys
-from importlib import import_module
 
 import click
 
 from gpud.cli.failure import EXIT_FAILED, error_text, of_system
+from gpud.cli.lazy import LazyVerbs, load
 from gpud.cli.run_options import EPILOG, OPTIONS, SUMMARY
 from gpud.model.errors import GpudError
 
@@ -25,24 +25,8 @@ VERBS = {
 """Verb → module with a click command `command`, and one line for the list."""
 
 
-class Verbs(click.Group):
-    """The group of all verbs, loading each at first use."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "run":
-            return _run_for_help()
-        if cmd_name not in VERBS:
-            return None
-        command = import_module(VERBS[cmd_name][0]).command
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            formatter.write_dl([(name, text) for name, (_, text) in VERBS.items()])
+def _find(verb: str) -> click.Command:
+    return _run_for_help() if verb == "run" else load(VERBS[verb][0])
 
 
 def _run_for_help() -> click.Command:
@@ -80,13 +64,14 @@ def group() -> click.Group:
         callback=_version,
         help="Show the version and end.",
     )
-    return Verbs(
+    return LazyVerbs(
         "gpud",
+        {name: text for name, (_, text) in VERBS.items()},
+        _find,
         params=[version],
         help="Several jobs share one GPU, and the ones that matter stay fast.",
         epilog="Start with: gpud doctor, then gpud demo.",
         context_settings={"help_option_names": ["-h", "--help"]},
-        no_args_is_help=True,
     )
 
 

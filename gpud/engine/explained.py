@@ -2,13 +2,15 @@
 
 from typing import Any
 
+from attrs import evolve
+
 from gpud.engine.board import Applied
 from gpud.engine.in_force import Said
 from gpud.engine.state import Ran
 from gpud.model.knobs import Explained
 from gpud.policies.explain import explain_tenant_knob
 from gpud.policies.ir import KnobRef
-from gpud.policies.program import Explanation, Site
+from gpud.policies.program import Site
 from gpud.policies.quantities import show_value
 from gpud.policies.schema import KNOBS
 
@@ -17,7 +19,7 @@ def of_class(applied: Applied, ran: Ran, index: int) -> Explained:
     """Of a class's knob, by its index in `Program.knobs`."""
     program, knobs = applied.program, ran.knobs
     try:
-        return _of(program.explain(index, knobs, ran.snapshot, ran.state))
+        return _short(program.explain(index, knobs, ran.snapshot, ran.state))
     except Exception:  # a plugin's value that cannot be shown must not cost the decision
         return _of_site(applied, program.knobs[index], program.sites[knobs.sites[index]], knobs.values[index])
 
@@ -30,25 +32,15 @@ def of_tenant(applied: Applied, ran: Ran, number: int, index: int) -> Explained:
         if tenant == number and values[index] is not None:
             seen = ran.tenants.get(number, ())
             try:
-                return _of(explain_tenant_knob(program, number, index, ran.knobs, ran.snapshot, seen, ran.state))
+                return _short(explain_tenant_knob(program, number, index, ran.knobs, ran.snapshot, seen, ran.state))
             except Exception:
                 return _of_site(applied, knob, program.sites[sites[index]], values[index])
     return of_class(applied, ran, applied.knobs[knob.job_class, knob.name])
 
 
-def _of(found: Explanation) -> Explained:
-    """What the language says, in the words of the model. That a base stands on its line need not be said twice."""
-    return Explained(
-        policy=found.policy,
-        file=found.file,
-        line=found.line,
-        knob=found.knob,
-        value=found.value,
-        rule="" if found.rule.startswith("line ") else found.rule,
-        inside=found.inside,
-        because=found.because,
-        inputs=found.inputs,
-    )
+def _short(found: Explained) -> Explained:
+    """That a base stands on its line need not be said twice."""
+    return evolve(found, rule="") if found.rule.startswith("line ") else found
 
 
 def of_word(word: Said) -> Explained:

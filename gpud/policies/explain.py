@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
+from gpud.model.knobs import Explained
 from gpud.policies.compile.bases import base_of, knobs_of
 from gpud.policies.compile.sites import Place, outer_line, places, rule_text
 from gpud.policies.ir import IrBlock, IrPolicy, KnobRef
 from gpud.policies.plugins.declare import Actuator, Plugins
-from gpud.policies.program import Explanation, Knobs, Program
+from gpud.policies.program import Knobs, Program
 from gpud.policies.quantities import show_measured, show_value
 from gpud.policies.schema import BLOCKS, KNOBS, MAX_STEPS, UNLIMITED
 from gpud.policies.types import Type
@@ -29,7 +30,7 @@ _KINDS = {
 # ------------------------------------------------------------------------------------------------------- one decision
 
 
-def explain_knob(program: Program, knob: int, decided: Knobs, snapshot: tuple[Any, ...], state: Any) -> Explanation:
+def explain_knob(program: Program, knob: int, decided: Knobs, snapshot: tuple[Any, ...], state: Any) -> Explained:
     """Why a class's knob has its value: index into `Program.knobs`."""
     return explain_value(program, program.knobs[knob], decided.sites[knob], decided.values[knob], snapshot, state)
 
@@ -42,7 +43,7 @@ def explain_tenant_knob(
     snapshot: tuple[Any, ...],
     tenant_values: tuple[Any, ...],
     state: Any,
-) -> Explanation:
+) -> Explained:
     """The same of what an `each` sets for a tenant: index into `Program.tenant_knobs`. Raises KeyError where it sets
     nothing."""
     for number, values, sites in decided.tenants:
@@ -60,7 +61,7 @@ def explain_value(
     snapshot: tuple[Any, ...],
     state: Any,
     tenant_values: tuple[Any, ...] = (),
-) -> Explanation:
+) -> Explained:
     ir, site = program.ir, program.sites[site_index]
     line, rule = site.line, site.text
     if not site_index:
@@ -70,7 +71,7 @@ def explain_value(
     lets = {let.name: (let.value.type, at) for let, at in zip(ir.lets, program.let_values(state), strict=True)}
     inputs = [(signal.text, show_measured(values.get(signal), signal.type)) for signal in site.inputs]
     inputs += [(name, show_measured(lets[name][1], lets[name][0])) for name in site.lets if name in lets]
-    return Explanation(
+    return Explained(
         policy=ir.name,
         file=ir.source.name,
         line=line,

@@ -1,13 +1,16 @@
 """A compiled policy. Made by `compile_policy`; pure, so the daemon, the tests and `sim` run the very same thing."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attrs import frozen
 
 from gpud.policies.ir import IrClass, IrPolicy, KnobRef, SignalRef
 from gpud.policies.tenants import TenantFacts
 from gpud.policies.types import Type
+
+if TYPE_CHECKING:  # `check` has no use for it
+    from gpud.model.knobs import Explained
 
 TENANT_CLASS = SignalRef("class", "", "class", Type.CLASS, tenant=True)
 """What stands first in `Program.tenant_signals`: the name of the tenant's class, by which `each` knows its own."""
@@ -67,23 +70,6 @@ class Slot:
     """Of an `each`: what it remembers of a tenant."""
 
 
-@frozen
-class Explanation:
-    """Why a knob has its value: the chain from knob to rule to line to inputs."""
-
-    policy: str
-    file: str
-    line: int
-    knob: str
-    value: str
-    """As the language writes it."""
-    rule: str
-    inside: tuple[str, ...]
-    because: str
-    inputs: tuple[tuple[str, str], ...]
-    """(name, value) of signals and lets."""
-
-
 @frozen(kw_only=True)
 class Program:
     """One policy with its arguments, ready to run on one device.
@@ -131,7 +117,7 @@ class Program:
     def name(self) -> str:
         return self.ir.name
 
-    def explain(self, knob: int, decided: Knobs, snapshot: tuple[Any, ...], state: Any) -> Explanation:
+    def explain(self, knob: int, decided: Knobs, snapshot: tuple[Any, ...], state: Any) -> "Explained":
         """Why `knobs[knob]` has its value."""
         from gpud.policies.explain import explain_knob
 

@@ -31,22 +31,26 @@ bool nvml_divided(uint32_t whole)
 int nvml_look_up(nvmlDevice_t handle, const struct sim_device_info **info, uint32_t *first, uint32_t *units)
 {
     bool mig = handle >= instances && handle < instances + SIM_MAX_DEVICES;
+    uint32_t at, count = 1;
     if (!the_link)
         return NVML_ERROR_UNINITIALIZED;
     if (!mig && (handle < wholes || handle >= wholes + SIM_MAX_DEVICES))
         return NVML_ERROR_INVALID_ARGUMENT;
     *info = mig ? sim_device(the_link, handle->index) : sim_whole(the_link, handle->index);
-    *first = handle->index;
-    *units = 1;
+    at = handle->index;
     if (!*info)
         return NVML_ERROR_INVALID_ARGUMENT;
     if (!mig)
         for (uint32_t i = sim_device_count(the_link), found = 0; i-- > 0;)
             if (sim_device(the_link, i)->parent == handle->index) {
-                *first = i;
-                *units = ++found;
+                at = i;
+                count = ++found;
             }
-    return sim_lost(the_link, *first) ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
+    if (first)
+        *first = at;
+    if (units)
+        *units = count;
+    return sim_lost(the_link, at) ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
 }
 
 int nvml_undivided(nvmlDevice_t handle, const struct sim_device_info **info, uint32_t *unit)
@@ -179,11 +183,7 @@ ALSO(nvmlDeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2, const char
 
 DECLARE(nvmlDeviceIsMigDeviceHandle, nvmlDevice_t handle, unsigned *is)
 {
-    const struct sim_device_info *info;
-    uint32_t first, units;
-    int result = nvml_look_up(handle, &info, &first, &units);
-    if (result || !is)
-        return result ? result : NVML_ERROR_INVALID_ARGUMENT;
+    QUESTION(is);
     *is = handle->mig;
     return NVML_SUCCESS;
 }
@@ -191,11 +191,7 @@ DECLARE(nvmlDeviceIsMigDeviceHandle, nvmlDevice_t handle, unsigned *is)
 /* The mode is that of the node: it does not change, so the pending one is the current one. */
 DECLARE(nvmlDeviceGetMigMode, nvmlDevice_t handle, unsigned *current, unsigned *pending)
 {
-    const struct sim_device_info *info;
-    uint32_t first, units;
-    int result = nvml_look_up(handle, &info, &first, &units);
-    if (result || !current || !pending)
-        return result ? result : NVML_ERROR_INVALID_ARGUMENT;
+    QUESTION(current && pending);
     if (handle->mig)
         return NVML_ERROR_NOT_SUPPORTED;
     *current = *pending = nvml_divided(handle->index);
@@ -204,11 +200,7 @@ DECLARE(nvmlDeviceGetMigMode, nvmlDevice_t handle, unsigned *current, unsigned *
 
 DECLARE(nvmlDeviceGetMaxMigDeviceCount, nvmlDevice_t handle, unsigned *count)
 {
-    const struct sim_device_info *info;
-    uint32_t first, units;
-    int result = nvml_look_up(handle, &info, &first, &units);
-    if (result || !count)
-        return result ? result : NVML_ERROR_INVALID_ARGUMENT;
+    QUESTION(count);
     *count = !handle->mig && nvml_divided(handle->index) ? 7 : 0;
     return NVML_SUCCESS;
 }
@@ -227,33 +219,21 @@ DECLARE(nvmlDeviceGetMigDeviceHandleByIndex, nvmlDevice_t handle, unsigned index
 
 DECLARE(nvmlDeviceGetDeviceHandleFromMigDeviceHandle, nvmlDevice_t handle, nvmlDevice_t *out)
 {
-    const struct sim_device_info *info;
-    uint32_t first, units;
-    int result = nvml_look_up(handle, &info, &first, &units);
-    if (result || !out || !handle->mig)
-        return result ? result : NVML_ERROR_INVALID_ARGUMENT;
+    QUESTION(out && handle->mig);
     return hand_out(&wholes[info->parent], out);
 }
 
 /* One compute instance fills each GPU instance. */
 DECLARE(nvmlDeviceGetGpuInstanceId, nvmlDevice_t handle, unsigned *id)
 {
-    const struct sim_device_info *info;
-    uint32_t first, units;
-    int result = nvml_look_up(handle, &info, &first, &units);
-    if (result || !id)
-        return result ? result : NVML_ERROR_INVALID_ARGUMENT;
+    QUESTION(id);
     *id = info->mig_index + 1;
     return handle->mig ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
 DECLARE(nvmlDeviceGetComputeInstanceId, nvmlDevice_t handle, unsigned *id)
 {
-    const struct sim_device_info *info;
-    uint32_t first, units;
-    int result = nvml_look_up(handle, &info, &first, &units);
-    if (result || !id)
-        return result ? result : NVML_ERROR_INVALID_ARGUMENT;
+    QUESTION(id);
     *id = 0;
     return handle->mig ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }

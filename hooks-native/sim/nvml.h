@@ -54,11 +54,19 @@ struct nvml_device { bool mig; uint32_t index; };
 extern pthread_mutex_t nvml_lock;
 struct sim_link *nvml_link(void);       /* between nvmlInit and nvmlShutdown; else NULL */
 int nvml_result(int negative_errno);
-/* The description of what is behind a handle, and which of the link's devices it is. UNINITIALIZED, INVALID_ARGUMENT, GPU_IS_LOST. */
+/* The description of what is behind a handle, and which of the link's devices it is (NULL: not asked). UNINITIALIZED,
+ * INVALID_ARGUMENT, GPU_IS_LOST. */
 int nvml_look_up(nvmlDevice_t handle, const struct sim_device_info **info, uint32_t *first, uint32_t *units);
 /* The same for questions that a MIG instance, or a device that is divided into some, does not answer: NOT_SUPPORTED. */
 int nvml_undivided(nvmlDevice_t handle, const struct sim_device_info **info, uint32_t *unit);
 bool nvml_divided(uint32_t whole);      /* MIG mode is on */
+
+/* Begins a question about any device: `info`, or the error. */
+#define QUESTION(...) \
+    const struct sim_device_info *info; \
+    int result = nvml_look_up(handle, &info, NULL, NULL); \
+    if (result || !(__VA_ARGS__)) \
+        return result ? result : NVML_ERROR_INVALID_ARGUMENT
 int nvml_give(char *to, unsigned room, const char *text);       /* copies into the caller's buffer */
 void nvml_uuid(const struct sim_device_info *info, char text[48]);
 

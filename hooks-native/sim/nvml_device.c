@@ -4,14 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Begins a question about any device: `info`, or the error. */
-#define QUESTION(...) \
-    const struct sim_device_info *info; \
-    uint32_t first, units; \
-    int result = nvml_look_up(handle, &info, &first, &units); \
-    if (result || !(__VA_ARGS__)) \
-        return result ? result : NVML_ERROR_INVALID_ARGUMENT
-
 DECLARE(nvmlDeviceGetName, nvmlDevice_t handle, char *name, unsigned length)
 {
     QUESTION(name);

@@ -72,8 +72,7 @@ DECLARE(nvmlDeviceGetComputeRunningProcesses, nvmlDevice_t handle, unsigned *cou
 DECLARE(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlDevice_t handle, unsigned *count, struct nvml_process *list)
 {
     const struct sim_device_info *info;
-    uint32_t first, units;
-    int result = nvml_look_up(handle, &info, &first, &units);
+    int result = nvml_look_up(handle, &info, NULL, NULL);
     (void)list;
     if (!result && count)
         *count = 0;

@@ -51,11 +51,7 @@ DECLARE(nvmlDeviceGetMemoryInfo_v2, nvmlDevice_t handle, struct nvml_memory_v2 *
 /* All of the memory can be mapped, and nobody maps it. */
 DECLARE(nvmlDeviceGetBAR1MemoryInfo, nvmlDevice_t handle, struct nvml_bar1 *bar)
 {
-    const struct sim_device_info *info;
-    uint32_t first, units;
-    int result = nvml_look_up(handle, &info, &first, &units);
-    if (result || !bar)
-        return result ? result : NVML_ERROR_INVALID_ARGUMENT;
+    QUESTION(bar);
     uint64_t size = 1u << 20;
     while (size < info->total_bytes)
         size *= 2;
@@ -148,8 +144,7 @@ static int celsius(nvmlDevice_t handle, unsigned sensor, int *degrees)
 {
     const struct sim_device_info *info;
     unsigned mw = 0, limit = 0;
-    uint32_t first, units;
-    int result = nvml_look_up(handle, &info, &first, &units);
+    int result = nvml_look_up(handle, &info, NULL, NULL);
     if (!result && sensor)
         result = NVML_ERROR_INVALID_ARGUMENT;           /* there is one, in the middle */
     if (!result)
@@ -193,11 +188,7 @@ ALSO(nvmlDeviceGetCurrentClocksThrottleReasons, nvmlDeviceGetCurrentClocksEventR
 /* None of the numbered values is known; each is asked for in vain. */
 DECLARE(nvmlDeviceGetFieldValues, nvmlDevice_t handle, int count, struct nvml_field *values)
 {
-    const struct sim_device_info *info;
-    uint32_t first, units;
-    int result = nvml_look_up(handle, &info, &first, &units);
-    if (result || count < 1 || !values)
-        return result ? result : NVML_ERROR_INVALID_ARGUMENT;
+    QUESTION(count >= 1 && values);
     for (int i = 0; i < count; i++)
         values[i].result = NVML_ERROR_NOT_SUPPORTED;
     return NVML_SUCCESS;

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import attrs
 import pytest
 
-from gpud.cli.demo.devicelog import BadLog, DeviceLog, parse
 from gpud.cli.demo.figures import (
     Request,
     RunFigures,
@@ -19,6 +18,7 @@ from gpud.cli.demo.figures import (
     possible,
     simulated_run,
 )
+from gpud.cli.sim.devicelog import BadLog, DeviceLog, parse
 
 MS = 1_000_000
 SCALE = 2.5

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from attrs import frozen
 
-from gpud.cli.demo.devicelog import DeviceLog, Kernel
+from gpud.cli.sim.devicelog import DeviceLog, Kernel
 
 MOST_OVERRUN = 0.01
 """Share of device time that may be lost to kernels not computed in time."""

@@ -10,7 +10,6 @@ from attrs import frozen
 
 from gpud.cli.demo import runs
 from gpud.cli.demo.children import Child, Children, Line, Tick
-from gpud.cli.demo.devicelog import BadLog, DeviceLog, read_log
 from gpud.cli.demo.figures import (
     Possible,
     Request,
@@ -23,6 +22,7 @@ from gpud.cli.demo.figures import (
 from gpud.cli.demo.real import real_run
 from gpud.cli.demo.runs import RUNS, Run
 from gpud.cli.failure import Failure
+from gpud.cli.sim.devicelog import BadLog, DeviceLog, read_log
 from gpud.config import load_config
 from gpud.control.client import Client
 

@@ -1,9 +1,10 @@
 """`gpud policy`: the tools around the language. Each verb's module is imported only when it is asked for."""
 
 import gc
-from importlib import import_module
 
 import click
+
+from gpud.cli.lazy import LazyVerbs, load
 
 VERBS = {
     "check": "what is wrong with policies, where, and what to write instead",
@@ -22,28 +23,15 @@ VERBS = {
 """Verb → one line for the list. Its command is `command` of the module that is called like it."""
 
 
-class PolicyVerbs(click.Group):
-    """The group, loading each verb at first use."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        gc.set_threshold(100_000)  # these end soon; garbage collection was a tenth of their time
-        command = import_module(f"gpud.cli.policy.{cmd_name}").command
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
+def _find(verb: str) -> click.Command:
+    gc.set_threshold(100_000)  # these end soon; garbage collection was a tenth of their time
+    return load(f"gpud.cli.policy.{verb}")
 
 
-command = PolicyVerbs(
+command = LazyVerbs(
     "policy",
+    VERBS,
+    _find,
     help="Policies say which job may use the GPU when. They are files that end in .gpol.",
     epilog="Exit codes: 0 nothing found, 1 something was found, 2 wrong usage.",
-    no_args_is_help=True,
 )

@@ -18,11 +18,10 @@ from gpud.policies.ir import (
     PureCall,
     Read,
 )
-from gpud.policies.types import Type
+from gpud.policies.types import per_second
 
 _SECOND = "1000000000.0"
 _COMPARE = frozenset({"==", "!=", "<", "<=", ">", ">="})
-_PER_SECOND = (Type.RATE, Type.BANDWIDTH)
 
 
 def value_of(context: Context, expr: IrExpr) -> Value:
@@ -138,17 +137,9 @@ def _arithmetic(context: Context, expr: Op, values: list[Value]) -> Value:
 
 
 def _scaled(code: str, expr: Op) -> str:
-    """Durations are in nanoseconds, rates and bandwidths a second."""
-    left, right = (arg.type for arg in expr.args)
-    if expr.op == "*" and Type.DURATION in (left, right) and (left in _PER_SECOND or right in _PER_SECOND):
-        return f"{code} / {_SECOND}"
-    if expr.op == "/" and right is Type.DURATION and left is not Type.DURATION:
-        return f"{code} * {_SECOND}"
-    if expr.op == "/" and right in _PER_SECOND and left not in (right, Type.NUMBER, Type.RATIO):
-        return f"{code} * {_SECOND}"  # bytes ÷ bandwidth
-    if expr.op == "/" and right is Type.RATE and left in (Type.NUMBER, Type.RATIO):
-        return f"{code} * {_SECOND}"
-    return code
+    left, right = expr.args
+    scale = per_second(expr.op, left.type, right.type)
+    return f"{code} {'*' if scale > 0 else '/'} {_SECOND}" if scale else code
 
 
 def _is_finite(expr: IrExpr) -> bool:

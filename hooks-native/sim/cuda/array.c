@@ -124,9 +124,7 @@ static CUresult create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d) {
     struct ctx *ctx;
     struct array *array;
     unsigned element;
-    CUresult result = sim_current(&ctx);
-    if (!result)
-        result = capture_unsafe(ctx);
+    CUresult result = capture_allows(&ctx);
     if (!result)
         result = out && d ? array_check(d, &element) : CUDA_ERROR_INVALID_VALUE;
     if (!result)
@@ -146,7 +144,7 @@ ENTRY(cuArrayCreate_v2, CUarray *out, const CUDA_ARRAY_DESCRIPTOR *d) {
 }
 
 CUresult array_destroy(struct array *array) {
-    CUresult result = capture_unsafe(array->ctx);
+    CUresult result = capture_unsafe();
     if (!result)
         result = ctx_synchronise(array->ctx);
     if (result)

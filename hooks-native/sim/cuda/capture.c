@@ -167,8 +167,7 @@ CUresult capture_wait(struct stream *stream, struct event *event, bool external,
     return CUDA_SUCCESS;
 }
 
-CUresult capture_unsafe(struct ctx *ctx) {
-    (void)ctx;
+CUresult capture_unsafe(void) {
     if (!active || capture_thread_mode == CAPTURE_RELAXED)
         return CUDA_SUCCESS;
     CUresult result = CUDA_SUCCESS;
@@ -182,6 +181,11 @@ CUresult capture_unsafe(struct ctx *ctx) {
     }
     pthread_mutex_unlock(&sim.submit);
     return result;
+}
+
+CUresult capture_allows(struct ctx **ctx) {
+    CUresult result = sim_current(ctx);
+    return result ? result : capture_unsafe();
 }
 
 CUresult capture_blocks(struct stream *stream) {

@@ -27,7 +27,8 @@ bool capture_end(struct capture *capture);      /* lets its streams go; true: al
 bool capture_implicit(const struct stream *stream);     /* the legacy stream, while a blocking stream of its context is captured */
 
 /* Without the lock. */
-CUresult capture_unsafe(struct ctx *ctx);       /* a call that the capture mode forbids: ends captures, answers the error */
+CUresult capture_unsafe(void);                  /* a call that the capture mode forbids: ends captures, answers the error */
+CUresult capture_allows(struct ctx **ctx);      /* the current context, for such a call */
 CUresult capture_blocks(struct stream *stream); /* a call that may not name a capturing stream */
 void capture_abandon(struct stream *stream);    /* the stream goes */
 

@@ -252,7 +252,7 @@ ENTRY(cuCtxGetDevice_v2, CUdevice *out, CUcontext ctx) {
 static CUresult synchronise(struct ctx *ctx) {
     CUresult result = ctx ? ctx_check(ctx) : CUDA_ERROR_INVALID_CONTEXT;
     if (!result)
-        result = capture_unsafe(ctx);
+        result = capture_unsafe();
     return result ? result : ctx_synchronise(ctx);
 }
 

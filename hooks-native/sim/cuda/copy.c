@@ -71,7 +71,7 @@ CUresult copy_run(const struct copy_plan *p, CUstream handle, bool sync) {
     bool wait, captured;
     CUresult result = stream_of(handle, &stream);
     if (!result && sync)
-        result = capture_unsafe(stream->ctx);
+        result = capture_unsafe();
     if (!result)
         result = copy_make(p, stream->ctx, sync, &work, &wait);
     if (result || !work)

@@ -80,9 +80,7 @@ static CUresult take(void *start, bool registered, struct locked *out) {
 
 static CUresult allocate(void **out, size_t bytes, unsigned flags) {
     struct ctx *ctx;
-    CUresult result = sim_current(&ctx);
-    if (!result)
-        result = capture_unsafe(ctx);
+    CUresult result = capture_allows(&ctx);
     if (result)
         return result;
     if (!out || !bytes || flags & ~(unsigned)CU_MEMHOSTALLOC_ALL)
@@ -121,9 +119,7 @@ ENTRY(cuMemFreeHost, void *start) {
 
 static CUresult enlist(void *start, size_t bytes, unsigned flags) {
     struct ctx *ctx;
-    CUresult result = sim_current(&ctx);
-    if (!result)
-        result = capture_unsafe(ctx);
+    CUresult result = capture_allows(&ctx);
     if (result)
         return result;
     if (!start || !bytes || flags & ~(unsigned)CU_MEMHOSTREGISTER_ALL || (uintptr_t)start > UINTPTR_MAX - bytes)

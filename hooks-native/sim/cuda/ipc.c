@@ -45,9 +45,7 @@ static CUresult open_handle(CUdeviceptr *out, const CUipcMemHandle *handle, unsi
     struct device *device;
     struct ipc_memory memory;
     char *at;
-    CUresult result = sim_current(&ctx);
-    if (!result)
-        result = capture_unsafe(ctx);
+    CUresult result = capture_allows(&ctx);
     if (result)
         return result;
     if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
@@ -72,9 +70,7 @@ ENTRY(cuIpcCloseMemHandle, CUdeviceptr address) {
     struct ctx *ctx;
     struct range range;
     char *at = (char *)(uintptr_t)address;
-    CUresult result = sim_current(&ctx);
-    if (!result)
-        result = capture_unsafe(ctx);
+    CUresult result = capture_allows(&ctx);
     if (result)
         return result;
     if (!heap_find(at, &range) || range.start != at || range.heap->kind != HEAP_IMPORTS)

@@ -64,9 +64,7 @@ static void attach(struct block *block, void *data) { block->managed = data; }
 
 ENTRY(cuMemAllocManaged, CUdeviceptr *out, size_t bytes, unsigned flags) {
     struct ctx *ctx;
-    CUresult result = sim_current(&ctx);
-    if (!result)
-        result = capture_unsafe(ctx);
+    CUresult result = capture_allows(&ctx);
     if (result)
         return result;
     if (!out || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))

@@ -4,9 +4,7 @@
 
 static CUresult allocate(CUdeviceptr *out, size_t bytes) {
     struct ctx *ctx;
-    CUresult result = sim_current(&ctx);
-    if (!result)
-        result = capture_unsafe(ctx);
+    CUresult result = capture_allows(&ctx);
     if (result)
         return result;
     if (!out || !bytes)
@@ -34,9 +32,7 @@ ENTRY(cuMemAllocPitch_v2, CUdeviceptr *out, size_t *pitch, size_t width, size_t 
 
 ENTRY(cuMemFree_v2, CUdeviceptr address) {
     struct ctx *ctx;
-    CUresult result = sim_current(&ctx);
-    if (!result)
-        result = capture_unsafe(ctx);
+    CUresult result = capture_allows(&ctx);
     if (result || !address)
         return result;
     struct range range;

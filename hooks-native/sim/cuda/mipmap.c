@@ -52,9 +52,7 @@ ENTRY(cuMipmappedArrayCreate, CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPT
     struct ctx *ctx;
     unsigned element;
     size_t bytes;
-    CUresult result = sim_current(&ctx);
-    if (!result)
-        result = capture_unsafe(ctx);
+    CUresult result = capture_allows(&ctx);
     if (!result)
         result = out && d ? array_check(d, &element) : CUDA_ERROR_INVALID_VALUE;
     if (result)

@@ -109,9 +109,7 @@ void module_unload(struct module *module) {
 
 static CUresult load(CUmodule *out, const void *data, size_t size, unsigned count, int *options, void **values) {
     struct ctx *ctx;
-    CUresult result = sim_current(&ctx);
-    if (!result)
-        result = capture_unsafe(ctx);
+    CUresult result = capture_allows(&ctx);
     if (result)
         return result;
     if (!out || !data || (count && (!options || !values)))

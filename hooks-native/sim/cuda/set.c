@@ -34,7 +34,7 @@ static CUresult set(CUdeviceptr dst, size_t pitch, unsigned size, uint32_t value
     bool locked, captured;
     CUresult result = stream_of(handle, &stream);
     if (!result && sync)
-        result = capture_unsafe(stream->ctx);
+        result = capture_unsafe();
     if (result || !width || !height)
         return result;
     char *at = (char *)(uintptr_t)dst;
