@@ -1,4 +1,4 @@
-/* clients.c: who is connected: accepting, hello, packets in and out, the end of a client. */
+/* clients.c: who is connected: hello, packets in and out, the end of a client. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,6 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "device.h"
@@ -32,40 +31,6 @@ void client_doom(struct client *client, const char *format, ...)
     va_start(args, format);
     vsnprintf(client->reason, sizeof client->reason, format, args);
     va_end(args);
-}
-
-static void watch(struct node *node, int fd, uint32_t events, uint64_t tagged)
-{
-    struct epoll_event event = { .events = events, .data.u64 = tagged };
-    epoll_ctl(node->epoll, EPOLL_CTL_ADD, fd, &event);
-}
-
-void clients_accept(struct node *node)
-{
-    int fd;
-    while ((fd = accept4(node->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        struct ucred peer = { .pid = 0 };
-        socklen_t size = sizeof peer;
-        struct client *client = NULL;
-        if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.uid == geteuid())
-            client = calloc(1, sizeof *client);
-        if (!client) {
-            close(fd);
-            continue;
-        }
-        client->node = node;
-        client->socket = fd;
-        client->doorbell = -1;
-        client->reply_fd = -1;
-        client->pid = peer.pid;
-        /* A forked child may keep the socket of a dead client open: its process is watched too. */
-        client->pidfd = peer.pid ? (int)syscall(SYS_pidfd_open, peer.pid, 0) : -1;
-        client->next = node->clients;
-        node->clients = client;
-        watch(node, fd, EPOLLIN, (uint64_t)(uintptr_t)client);
-        if (client->pidfd >= 0)
-            watch(node, client->pidfd, EPOLLIN, (uint64_t)(uintptr_t)client | 1);
-    }
 }
 
 /* One page of a client: a sealed file, mapped here. Its descriptor, or a negative errno. */
@@ -157,7 +122,12 @@ static int admit(struct client *client, int fds[4 + SIM_MAX_DEVICES])
     for (uint32_t i = 0; i < node->device_count; i++)
         fds[4 + i] = node->memory[i].fd;
     /* Edge-triggered and never read: reading could block when the client has changed the descriptor's flags. */
-    watch(node, client->doorbell, EPOLLIN | EPOLLET, (uint64_t)(uintptr_t)client | 2);
+    if (device_watch(node, client->doorbell, EPOLLIN | EPOLLET, (uint64_t)(uintptr_t)client | 2)) {
+        int error = errno;
+        close(fds[0]);
+        close(fds[1]);
+        return -error;
+    }
     client->attached = true;
     node->attached++;
     node->served = true;
@@ -199,8 +169,7 @@ static void hello(struct client *client, const struct sim_request *request, stru
         count = admit(client, fds);
         reply->result = count < 0 ? count : 0;
         if (count < 0)
-            snprintf(reply->text, SIM_TEXT, "the device process cannot make shared memory for one more program: %s%s",
-                     strerror(-count), count == -EMFILE ? "; raise the limit (ulimit -n) of the node's first program" : "");
+            client_no_room(reply, -count);
     }
     reply->text_bytes = (uint32_t)strnlen(reply->text, SIM_TEXT - 1);
     send_reply(client, reply, fds, count);
@@ -260,8 +229,10 @@ static void bury(struct client *client)
     if (client->done)
         munmap(client->done, sizeof *client->done);
     close(client->socket);
-    if (client->doorbell >= 0)
+    if (client->doorbell >= 0) {        /* somebody may have a copy: it would still be watched */
+        epoll_ctl(node->epoll, EPOLL_CTL_DEL, client->doorbell, NULL);
         close(client->doorbell);
+    }
     if (client->pidfd >= 0)
         close(client->pidfd);
     free(client->names);

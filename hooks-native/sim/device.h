@@ -68,7 +68,7 @@ struct client {
     int reply_fd;                       /* goes with the reply that is being made; −1: none */
 };
 
-struct name { char text[SIM_NAME]; uint64_t duration_ns; };
+struct name { char text[SIM_NAME]; const struct profile_kernel *kernel; uint64_t launches; };
 
 struct node {
     const char *name;
@@ -77,6 +77,7 @@ struct node {
     const char *faults;                 /* rules for all processes; "": none */
     char address[108];
     int listener, epoll, timer;
+    int spare;                          /* a descriptor to close when there is no other left */
     uint32_t device_count;              /* whole devices, or all their MIG instances */
     uint32_t whole_count;
     struct schedule *schedule;
@@ -122,8 +123,13 @@ bool pace_changed(struct node *node);                                   /* it st
 /* A command that is being taken says that its program is at this model time: when it is submitted. */
 uint64_t pace_stamp(struct client *client, uint64_t model_ns, uint64_t clock_ns);
 
-/* clients.c */
+/* accept.c */
 void clients_accept(struct node *node);
+void accept_spare(struct node *node);                                   /* opens the spare descriptor when it is not open */
+void client_no_room(struct sim_reply *reply, int error);                /* there are no descriptors or no memory for one more program */
+int device_watch(const struct node *node, int fd, uint32_t events, uint64_t tag);      /* 0, or −1 and errno */
+
+/* clients.c */
 void client_readable(struct client *client);
 void client_doom(struct client *client, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void clients_bury(struct node *node);                                   /* ends the doomed ones */
@@ -141,7 +147,7 @@ bool ring_untaken(const struct client *client);                         /* are t
 bool rings_computed(struct node *node);                                 /* is a command that was held computed now? */
 extern const struct sched_hooks rings_hooks;
 /* A new queue has reached all that was submitted so far; `everything`: and all that ever will be (its context is gone). */
-void ring_queue_reset(struct device_queue *queue, bool everything);
+void ring_queue_reset(struct client *client, uint32_t id, bool everything);
 void ring_event_reset(struct client *client, uint32_t id);
 
 /* events.c. 0 or a negative errno. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@
 #include "device.h"
 #include "start.h"
 
-static struct node node = { .listener = -1, .epoll = -1, .timer = -1, .page_fd = -1, .faults = "" };
+static struct node node = { .listener = -1, .epoll = -1, .timer = -1, .page_fd = -1, .spare = -1, .faults = "" };
 static struct profile profile;
 static int report_fd = -1;
 
@@ -23,7 +24,7 @@ static int report_fd = -1;
 static void report(const char *line)
 {
     if (report_fd >= 0) {
-        ssize_t written = write(report_fd, line, strlen(line));
+        ssize_t written = write(report_fd, line, strlen(line) + 1);     /* with its zero: the end of file may be long in coming */
         (void)written;
         close(report_fd);
         report_fd = -1;
@@ -42,13 +43,31 @@ static void detach(void)
     if (chdir("/"))
         report("cannot change to /");
     umask(077);
-    int null = open("/dev/null", O_RDWR);
-    for (int fd = 0; fd < 3 && null >= 0; fd++)
-        dup2(null, fd);
     int keep = report_fd;
     if (keep >= 0 && keep != 3 && dup2(keep, 3) == 3)
         report_fd = 3;
-    close_range(report_fd >= 0 ? 4 : 3, ~0u, 0);
+    close_range(report_fd >= 0 ? 4 : 3, ~0u, 0);        /* first: the starter may have had all that it may */
+    int null = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < 3; fd++)
+        if (null < 0)
+            close(fd);
+        else
+            dup2(null, fd);
+    if (null > 2)
+        close(null);
+}
+
+/* The node outlives the program that starts it, and serves others: the soft limits of that program are not its own. */
+static void raise_limits(void)
+{
+    static const int limits[] = { RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_CPU };
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        struct rlimit limit;
+        if (getrlimit(limits[i], &limit))
+            continue;
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(limits[i], &limit);
+    }
 }
 
 static int signals(void)
@@ -124,6 +143,7 @@ int main(int argc, char **argv)
     profile.info.time_scale = scale > 0 ? scale : profile.info.time_scale;
     if (!foreground)
         detach();
+    raise_limits();
     int signal_fd = signals();
     prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul);
     int claimed = node_claim(&node);

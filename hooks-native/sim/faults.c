@@ -23,10 +23,9 @@ int32_t context_stop(struct client *client, uint32_t id)
         struct device_queue *queue = client->queues[i];
         if (!queue || queue->context != id || queue->stopped)
             continue;
-        client->outstanding -= sched_queue_length(queue->queue);
-        sched_queue_stop(node->schedule, queue->queue, now);
         queue->stopped = true;
-        ring_queue_reset(queue, true);
+        client->outstanding -= sched_queue_stop(node->schedule, queue->queue, now);    /* if it was closed, it is gone now */
+        ring_queue_reset(client, i, true);
     }
     return 0;
 }

@@ -78,6 +78,8 @@ static void forked_child(void)
     if (!the_link)
         return;
     atomic_store(&the_link->dead, true);
+    pthread_mutex_init(&the_link->ask_lock, NULL);      /* another thread of the parent may have held them */
+    pthread_mutex_init(&the_link->ring_lock, NULL);
     release(the_link);
     the_link->older = inherited;
     inherited = the_link;

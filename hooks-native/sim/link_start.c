@@ -132,8 +132,11 @@ static int start(const struct sim_hello *hello, const char *node, char *error, s
             r = ready.revents ? read(pipes[0], line + got, sizeof line - 1 - got) : 1;
             if (r < 0 && (errno == EINTR || errno == EAGAIN))
                 r = 1;
-            else if (r > 0)
+            else if (r > 0) {
                 got += (size_t)r;
+                if (!line[got - 1])     /* a fork of this process may keep the pipe open */
+                    break;
+            }
         }
         line[got] = 0;
         /* It detaches at once, so this child is dead or about to be; somebody else may have waited for it. */
@@ -158,9 +161,9 @@ static int read_faults(char out[SIM_FAULTS], char *error, size_t error_size)
     size_t used = 0;
     out[0] = 0;
     for (const char *rule = text; rule && *rule; rule += strcspn(rule, ";"), rule += *rule == ';') {
-        rule += strspn(rule, " \t\n");
+        rule += strspn(rule, ", \t\n");
         size_t n = strcspn(rule, ";");
-        if (strncmp(rule, "all", 3) || !strchr(" \t\n", rule[3]))
+        if (strncmp(rule, "all", 3) || !strchr(", \t\n", rule[3]))
             continue;
         if (used + n + 2 > SIM_FAULTS) {
             snprintf(error, error_size, "GPUD_SIM_FAULTS: its rules for all processes have more than %u bytes", SIM_FAULTS - 2);

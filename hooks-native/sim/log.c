@@ -16,14 +16,16 @@
 #include "device.h"
 
 #define ROOM (1u << 20)
-#define LINE 24576u                     /* no line is longer */
+#define LINE 4096u                      /* no line is longer, but for its pieces */
+#define TEXT 1000                       /* nor does a text of a client take more of one */
 #define PERIOD_NS 240000000ull
 
 struct log {
     int fd;
     uint64_t flushed_ns;
     uint64_t lost;                      /* lines that could not be written */
-    uint64_t lines;                     /* in the buffer */
+    off_t whole;                        /* the end of the last whole line in the file */
+    bool torn;                          /* the line that is being written is one of them */
     struct sched_counters told[SIM_MAX_DEVICES];
     size_t used;
     char buffer[ROOM];
@@ -58,21 +60,34 @@ struct log *log_open(const char *path, char *error, unsigned long error_size)
     return log;
 }
 
+/* When the disk is full the run goes on, and the footer says how many lines are missing. None stays in the file in part, so that what is
+ * written when there is room again is read right. */
 static void write_out(struct log *log)
 {
-    size_t done = 0;
-    while (done < log->used) {
-        ssize_t n = write(log->fd, log->buffer + done, log->used - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            log->lost += log->lines;    /* disk full: the run goes on, the footer says that lines are missing */
-            break;
-        }
-        done += (size_t)n;
+    size_t from = 0;
+    while (log->torn && from < log->used)       /* of a line whose beginning is lost */
+        log->torn = log->buffer[from++] != '\n';
+    size_t done = from;
+    ssize_t n = 1;
+    while (done < log->used && n > 0) {
+        do
+            n = write(log->fd, log->buffer + done, log->used - done);
+        while (n < 0 && errno == EINTR);
+        done += n > 0 ? (size_t)n : 0;
+    }
+    size_t line = done;
+    while (line > from && log->buffer[line - 1] != '\n')
+        line--;
+    if (line > from)
+        log->whole = lseek(log->fd, 0, SEEK_CUR) - (off_t)(done - line);
+    if (done < log->used) {
+        log->torn = log->buffer[log->used - 1] != '\n';
+        bool spoilt = ftruncate(log->fd, log->whole) || lseek(log->fd, log->whole, SEEK_SET) < 0;
+        log->lost += log->torn || spoilt;
+        for (size_t i = line; i < log->used; i++)
+            log->lost += log->buffer[i] == '\n';
     }
     log->used = 0;
-    log->lines = 0;
 }
 
 __attribute__((format(printf, 2, 3))) static void put(struct log *log, const char *format, ...)
@@ -90,7 +105,6 @@ static void begin(struct log *log)
 {
     if (ROOM - log->used < LINE)
         write_out(log);
-    log->lines++;
 }
 
 void log_header(struct node *node)
@@ -115,11 +129,14 @@ void log_header(struct node *node)
 
 static void put_pieces(struct log *log, const struct sched_report *r)
 {
-    if (!r->pieces)                     /* in one piece, from start to end */
+    if (!r->piece_kept)                 /* in one piece, from start to end */
         return;
     put(log, ",\"pieces\":[");
-    for (uint32_t i = 0; i < r->piece_count && i < SCHED_PIECES; i++)
+    for (uint32_t i = 0; i < r->piece_kept; i++) {
+        if (ROOM - log->used < LINE)    /* a long line: part of it is written already */
+            write_out(log);
         put(log, "%s[%" PRIu64 ",%" PRIu64 "]", i ? "," : "", r->pieces[i].start_ns, r->pieces[i].end_ns);
+    }
     put(log, "]");
 }
 
@@ -179,11 +196,11 @@ void log_client(struct node *node, const struct client *client, const char *what
         what, device_model(node, device_clock()), reason);
 }
 
-/* A text of a client within a line: what JSON wants escaped is left out. */
+/* A text of a client within a line: what JSON wants escaped, and what is no ASCII, is left out. */
 static void put_text(struct log *log, const char *text)
 {
-    for (; *text; text++)
-        if ((unsigned char)*text >= ' ' && *text != '"' && *text != '\\')
+    for (int room = TEXT; *text && room; text++, room--)
+        if ((unsigned char)*text >= ' ' && (unsigned char)*text < 127 && *text != '"' && *text != '\\')
             put(log, "%c", *text);
 }
 

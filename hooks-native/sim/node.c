@@ -26,6 +26,7 @@
 #endif
 #define LINGER_NS 300000000ull          /* after the last client */
 #define UNSERVED_NS 10000000000ull      /* when nobody ever comes */
+#define HOLD_NS 1e9                     /* wall: how long a program that does not compute keeps others from a copy engine, or MPS's device */
 #define TAG_LISTENER 1u
 #define TAG_TIMER 2u
 #define TAG_SIGNAL 3u
@@ -94,6 +95,7 @@ static int open_page(struct node *node)
     for (uint32_t i = 0; i < node->device_count; i++) {
         struct sim_device_info *info = &node->page->devices[i];
         profile_unit(node->profile, i, info, &node->timing[i]);
+        node->timing[i].hold_ns = (uint64_t)(HOLD_NS / node->page->time_scale);
         make_uuid(info->uuid, node->name, info->parent, info->mig_slices ? info->mig_index + 1 : 0);
         info->pci_bus = info->parent + 1;
     }
@@ -112,29 +114,15 @@ int node_claim(struct node *node)
     return 0;
 }
 
-static void watch(struct node *node, int fd, uint64_t tag)
-{
-    struct epoll_event event = { .events = EPOLLIN, .data.u64 = tag };
-    epoll_ctl(node->epoll, EPOLL_CTL_ADD, fd, &event);
-}
-
 int node_open(struct node *node, int signal_fd, char *error, size_t error_size)
 {
     const struct profile *profile = node->profile;
     struct rlimit limit;
-    if (!getrlimit(RLIMIT_NOFILE, &limit)) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-    if (!getrlimit(RLIMIT_FSIZE, &limit)) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_FSIZE, &limit);
-        if (limit.rlim_max < profile->info.total_bytes) {
-            snprintf(error, error_size, "the limit on file sizes (ulimit -f) is %llu bytes, and the simulated device's memory is a file of"
-                     " %llu; raise the limit or use a smaller profile", (unsigned long long)limit.rlim_max,
-                     (unsigned long long)profile->info.total_bytes);
-            return -1;
-        }
+    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_max < profile->info.total_bytes) {
+        snprintf(error, error_size, "the limit on file sizes (ulimit -f) is %llu bytes, and the simulated device's memory is a file of"
+                 " %llu; raise the limit or use a smaller profile", (unsigned long long)limit.rlim_max,
+                 (unsigned long long)profile->info.total_bytes);
+        return -1;
     }
     int result = open_page(node);
     for (uint32_t i = 0; i < node->device_count && !result; i++)
@@ -156,14 +144,14 @@ int node_open(struct node *node, int signal_fd, char *error, size_t error_size)
     log_header(node);
     node->epoll = epoll_create1(EPOLL_CLOEXEC);
     node->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (node->epoll < 0 || node->timer < 0 || listen(node->listener, 4096)) {
+    accept_spare(node);
+    if (node->epoll < 0 || node->timer < 0 || signal_fd < 0 || node->spare < 0 || device_watch(node, node->listener, EPOLLIN, TAG_LISTENER)
+        || device_watch(node, node->timer, EPOLLIN, TAG_TIMER) || device_watch(node, signal_fd, EPOLLIN, TAG_SIGNAL)
+        || listen(node->listener, 4096)) {
         snprintf(error, error_size, "cannot serve node %s: %s%s", node->name, strerror(errno),
                  errno == EMFILE ? "; raise the limit (ulimit -n) to 64 or more" : "");
         return -1;
     }
-    watch(node, node->listener, TAG_LISTENER);
-    watch(node, node->timer, TAG_TIMER);
-    watch(node, signal_fd, TAG_SIGNAL);
     node->alone_since_ns = device_clock();
     return 0;
 }

@@ -7,6 +7,10 @@
 
 pthread_mutex_t nvml_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned initialised;
+/* A flag that NVML does not have, for gpud's daemon: it asks nvmlErrorString why, and says so itself. */
+#define SILENT 0x80000000u
+#define NOT_LOADED "Driver Not Loaded"
+static char why[600] = NOT_LOADED;
 static struct sim_link *the_link;
 static struct nvml_device wholes[SIM_MAX_DEVICES], instances[SIM_MAX_DEVICES];
 
@@ -71,13 +75,18 @@ int nvml_give(char *to, unsigned room, const char *text)
     return NVML_SUCCESS;
 }
 
+const char *nvml_why(void)
+{
+    return why;
+}
+
 DECLARE(nvmlInitWithFlags, unsigned flags)
 {
-    char error[512];
+    char error[sizeof why - sizeof NOT_LOADED - 2];
     struct sim_link *link;
-    (void)flags;
     pthread_mutex_lock(&nvml_lock);
     int result = sim_link_open(&link, error, sizeof error);     /* also anew in a forked child */
+    snprintf(why, sizeof why, "%s%s%s", NOT_LOADED, result ? ": " : "", result ? error : "");
     if (!result) {
         for (uint32_t i = 0; i < SIM_MAX_DEVICES; i++) {
             wholes[i] = (struct nvml_device){ false, i };
@@ -85,7 +94,7 @@ DECLARE(nvmlInitWithFlags, unsigned flags)
         }
         the_link = link;
         initialised++;
-    } else
+    } else if (!(flags & SILENT))
         fprintf(stderr, "gpud simulated GPU: %s\n", error);
     pthread_mutex_unlock(&nvml_lock);
     return result ? NVML_ERROR_DRIVER_NOT_LOADED : NVML_SUCCESS;

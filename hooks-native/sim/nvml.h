@@ -53,6 +53,7 @@ struct nvml_device { bool mig; uint32_t index; };
 /* nvml.c */
 extern pthread_mutex_t nvml_lock;
 struct sim_link *nvml_link(void);       /* between nvmlInit and nvmlShutdown; else NULL */
+const char *nvml_why(void);             /* in words: DRIVER_NOT_LOADED, and why the last nvmlInit said so */
 int nvml_result(int negative_errno);
 /* The description of what is behind a handle, and which of the link's devices it is (NULL: not asked). UNINITIALIZED,
  * INVALID_ARGUMENT, GPU_IS_LOST. */

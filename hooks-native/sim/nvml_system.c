@@ -16,6 +16,8 @@ NVML_API const char *nvmlErrorString(int result)
         "Requested frequency not supported", "Argument version mismatch", "Deprecated", "Not Ready", "GPU Not Found",
         "Invalid State",
     };
+    if (result == NVML_ERROR_DRIVER_NOT_LOADED)
+        return nvml_why();
     return result >= 0 && result < (int)(sizeof texts / sizeof *texts) ? texts[result] : "Unknown Error";
 }
 

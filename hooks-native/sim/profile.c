@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "toml.h"
@@ -78,20 +79,41 @@ static bool unknown(struct reading *r, const struct toml_item *item)
     return fail(r, item->line, "unknown key %s.%s; allowed are: %s", item->table, item->key, allowed);
 }
 
+/* One number, or several with spaces between: durations in ms. */
+static bool durations(struct profile_kernel *kernel, const char *text)
+{
+    char plain[TOML_TEXT], *at = plain;
+    size_t n = 0;
+    for (; *text; text++)
+        if (*text != '_')
+            plain[n++] = *text;
+    for (plain[n] = 0; *at;) {
+        char *end;
+        double ms = strtod(at, &end);
+        if (end == at || (*end && *end != ' ') || !(ms >= 0.001 && ms <= 1e6) || kernel->count == PROFILE_CHOICES)
+            return false;
+        kernel->duration_ns[kernel->count++] = (uint64_t)(ms * 1e6 + 0.5);
+        at = end + strspn(end, " ");
+    }
+    return kernel->count;
+}
+
 static bool take_kernel(struct reading *r, const struct toml_item *item)
 {
     struct profile *p = r->profile;
     if (strlen(item->key) >= SIM_NAME)
         return fail(r, item->line, "kernels: the pattern is longer than %d characters", SIM_NAME - 1);
-    if (item->is_text || item->number < 0.001 || item->number > 1e6)
-        return fail(r, item->line, "kernels.%s: must be a duration in ms from 0.001 to 1000000, not: %s", item->key, item->text);
+    struct profile_kernel kernel = { .count = 0 };
+    if (!durations(&kernel, item->text))
+        return fail(r, item->line, "kernels.%s: must be a duration in ms from 0.001 to 1000000, or a \"string\" of 1 to %d of them, not: %s",
+                    item->key, PROFILE_CHOICES, item->text);
     for (uint32_t i = 0; i < p->kernel_count; i++)
         if (!strcmp(p->kernels[i].pattern, item->key))
             return true;                /* said by the file whose base this is; twice in one file: the first counts */
     if (p->kernel_count == PROFILE_KERNELS)
         return fail(r, item->line, "kernels.%s: more than %d patterns", item->key, PROFILE_KERNELS);
-    snprintf(p->kernels[p->kernel_count].pattern, SIM_NAME, "%.*s", SIM_NAME - 1, item->key);
-    p->kernels[p->kernel_count++].duration_ns = (uint64_t)(item->number * 1e6 + 0.5);
+    snprintf(kernel.pattern, SIM_NAME, "%.*s", SIM_NAME - 1, item->key);
+    p->kernels[p->kernel_count++] = kernel;
     return true;
 }
 
@@ -233,10 +255,20 @@ int profile_read(struct profile *profile, const char *directory, const char *nam
     return -1;
 }
 
-uint64_t profile_duration(const struct profile *profile, const char *kernel_name)
+const struct profile_kernel *profile_kernel(const struct profile *profile, const char *name)
 {
     for (uint32_t i = 0; i < profile->kernel_count; i++)
-        if (!fnmatch(profile->kernels[i].pattern, kernel_name, 0))
-            return profile->kernels[i].duration_ns;
-    return 0;
+        if (!fnmatch(profile->kernels[i].pattern, name, 0))
+            return &profile->kernels[i];
+    return NULL;
+}
+
+uint64_t profile_duration(const struct profile_kernel *kernel, uint64_t launch)
+{
+    uint64_t mixed = launch + UINT64_C(0x9e3779b97f4a7c15);
+    if (!kernel)
+        return 0;
+    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+    return kernel->duration_ns[(mixed ^ mixed >> 31) % kernel->count];
 }

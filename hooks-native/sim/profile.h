@@ -13,7 +13,10 @@
 #define PROFILE_INSTANCE_NAME 32
 #define PROFILE_MEMORY_SLICES 8u
 
-struct profile_kernel { char pattern[SIM_NAME]; uint64_t duration_ns; };
+#define PROFILE_CHOICES 8
+
+/* One launch of such a kernel takes one of these. */
+struct profile_kernel { char pattern[SIM_NAME]; uint32_t count; uint64_t duration_ns[PROFILE_CHOICES]; };
 
 struct profile {
     char name[SIM_NAME];                /* of the file, without .toml */
@@ -38,7 +41,9 @@ bool profile_mode(struct profile *profile, const char *text, char *error, size_t
 void profile_instance_name(const struct profile *profile, uint32_t compute_slices, char out[PROFILE_INSTANCE_NAME]);
 /* What programs see as device `index`: a whole device, or a MIG instance of one. Without uuid and pci_bus. */
 void profile_unit(const struct profile *profile, uint32_t index, struct sim_device_info *info, struct sched_profile *timing);
-/* Duration by the [kernels] table, 0 when no pattern matches. */
-uint64_t profile_duration(const struct profile *profile, const char *kernel_name);
+/* The row of the [kernels] table for a kernel's name, NULL when no pattern matches. */
+const struct profile_kernel *profile_kernel(const struct profile *profile, const char *name);
+/* Duration of the `launch`-th launch; of several durations one that looks drawn at random, the same at every run. NULL: 0. */
+uint64_t profile_duration(const struct profile_kernel *kernel, uint64_t launch);
 
 #endif

@@ -25,7 +25,8 @@ int64_t node_name(struct node *node, const char *mangled)
     }
     struct name *name = &node->names[node->name_count];
     memcpy(name->text, plain, sizeof plain);
-    name->duration_ns = profile_duration(node->profile, plain);
+    name->kernel = profile_kernel(node->profile, plain);
+    name->launches = 0;
     return node->name_count++;
 }
 
@@ -88,13 +89,10 @@ static int32_t context_end(struct client *client, uint32_t id)
     uint64_t clock_ns = device_clock();
     pace_advance(node, clock_ns);           /* what is due is told; the rest is not */
     uint64_t now = pace_now(node, clock_ns);
-    for (uint32_t i = 0; i < SIM_MAX_QUEUES; i++)
-        if (client->queues[i] && client->queues[i]->context == id)
-            client->outstanding -= sched_queue_length(client->queues[i]->queue);
-    sched_context_drop(node->schedule, context, now);
+    client->outstanding -= sched_context_drop(node->schedule, context, now);
     for (uint32_t i = 0; i < SIM_MAX_QUEUES; i++)
         if (client->queues[i] && client->queues[i]->context == id) {
-            ring_queue_reset(client->queues[i], true);
+            ring_queue_reset(client, i, true);
             requests_queue_free(client->queues[i]);
         }
     client->contexts[id].context = NULL;
@@ -124,7 +122,7 @@ static int32_t queue_new(struct client *client, uint32_t context, int priority, 
     }
     client->queues[id] = queue;
     client->next_queue = id;
-    ring_queue_reset(queue, false);
+    ring_queue_reset(client, id, false);
     reply->id = id;
     return 0;
 }

@@ -113,10 +113,9 @@ const struct sched_hooks rings_hooks = {
     .queue_gone = on_queue_gone, .took = on_took, .switched = on_switched,
 };
 
-void ring_queue_reset(struct device_queue *queue, bool everything)
+void ring_queue_reset(struct client *client, uint32_t id, bool everything)
 {
-    struct client *client = queue->client;
-    publish(&client->done->queues[queue->id], &client->page->queue_waiters[queue->id], everything ? UINT64_MAX : client->last_ticket, 0);
+    publish(&client->done->queues[id], &client->page->queue_waiters[id], everything ? UINT64_MAX : client->last_ticket, 0);
 }
 
 void ring_event_reset(struct client *client, uint32_t id)
@@ -202,7 +201,8 @@ static void submit(struct client *client)
     };
     if (slot->kind == SIM_KERNEL) {
         work.name = slot->name ? client->names[slot->name - 1] : 0;
-        work.duration_ns = node->names[work.name].duration_ns;
+        struct name *name = &node->names[work.name];
+        work.duration_ns = profile_duration(name->kernel, name->launches++);
     }
     if ((slot->kind == SIM_RECORD || slot->kind == SIM_WAIT) && client->events[slot->event]) {
         struct node_event *shared = client->events[slot->event]->shared;

@@ -17,6 +17,7 @@ void sched_step(struct schedule *s, uint64_t now)
         sched_compute_ends(&s->devices[i]);
         sched_copy_ends(&s->devices[i]);
     }
+    sched_hold_ends(s);
     sched_wake(s);
     sched_work(s);
     sched_settle(s);
@@ -24,9 +25,9 @@ void sched_step(struct schedule *s, uint64_t now)
 
 uint64_t sched_next(const struct schedule *s)
 {
-    uint64_t next = SCHED_NEVER;
     if (sched_standing(s))
-        return next;
+        return SCHED_NEVER;
+    uint64_t next = sched_hold_next(s);
     for (uint32_t i = 0; i < s->device_count; i++) {
         uint64_t compute = sched_compute_next(&s->devices[i]);
         uint64_t copy = sched_copy_next(&s->devices[i]);
@@ -112,6 +113,8 @@ void sched_recheck(struct schedule *s, uint64_t now)
                 continue;
         }
         s->told = now;
+        if (!sched_is_host(&first->work))
+            first->queue->context->tardy = false;
         sched_unhold(s, first);
         sched_end(s, first);
         s->told = 0;

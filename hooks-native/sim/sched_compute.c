@@ -28,6 +28,21 @@ void sched_compute_add(struct sched_command *c)
         sched_slice_ready(group);
 }
 
+/* As long as there is room, all are kept; then none any more. */
+static void keep_piece(struct sched_command *c, struct sched_piece piece)
+{
+    uint32_t kept = c->piece_kept;
+    if (kept < c->piece_count || kept == SCHED_PIECES)
+        return;
+    if (!kept || (kept >= 16 && !(kept & (kept - 1)))) {
+        struct sched_piece *room = realloc(c->pieces, (kept ? 2 * (size_t)kept : 16) * sizeof *room);
+        if (!room)
+            return;
+        c->pieces = room;
+    }
+    c->pieces[c->piece_kept++] = piece;
+}
+
 void sched_compute_piece(struct sched_command *c, bool last)
 {
     uint64_t now = c->queue->context->device->schedule->now;
@@ -35,10 +50,8 @@ void sched_compute_piece(struct sched_command *c, bool last)
         c->piece_start = SCHED_NEVER;
         return;
     }
-    if (!c->pieces && !last)
-        c->pieces = calloc(SCHED_PIECES, sizeof *c->pieces);
-    if (c->pieces && c->piece_count < SCHED_PIECES)
-        c->pieces[c->piece_count] = (struct sched_piece){ c->piece_start, now };
+    if (c->piece_count || !last)        /* one that is never cut needs none */
+        keep_piece(c, (struct sched_piece){ c->piece_start, now });
     c->piece_count++;
     c->piece_start = SCHED_NEVER;
 }

@@ -7,7 +7,7 @@ void sched_report(struct schedule *s, struct sched_command *c, bool dropped)
     struct sched_report r = {
         .work = &c->work, .queue_user = c->queue->user, .context_user = c->queue->context->user, .device = device->index,
         .context = c->queue->context->number, .start_ns = c->start_ns, .end_ns = s->now, .run_ns = c->run_ns,
-        .piece_count = c->piece_count, .pieces = c->pieces, .dropped = dropped,
+        .piece_count = c->piece_count, .piece_kept = c->piece_kept, .pieces = c->pieces, .dropped = dropped,
     };
     if (c->state == SCHED_HELD) {
         r.overrun_ns = (s->told > s->now ? s->told : s->now) - c->due_ns;

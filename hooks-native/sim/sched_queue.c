@@ -82,47 +82,14 @@ static void pop(struct schedule *s, struct sched_command *c)
     command_recycle(s, c);
 }
 
-/* A command that has started gives up what it has of the device. */
-static void leave_device(struct sched_command *c)
-{
-    if (sched_is_copy(c->work.kind))
-        sched_copy_remove(c);
-    else if (!sched_is_host(&c->work))
-        sched_compute_remove(c);
-}
-
 void sched_end(struct schedule *s, struct sched_command *c)
 {
     struct sched_queue *queue = c->queue;
-    leave_device(c);
+    sched_leave_device(c);
     if (!sched_is_host(&c->work))
         sched_report(s, c, false);
     pop(s, c);
     sched_look(s, queue);
-}
-
-void sched_due(struct schedule *s, struct sched_command *c)
-{
-    if (s->hooks.computed(s->hooks.arg, c->queue->user, c->work.ticket)) {
-        sched_end(s, c);
-        return;
-    }
-    c->state = SCHED_HELD;
-    c->due_ns = s->now;
-    s->late += !sched_is_host(&c->work);
-    c->next_held = s->held;
-    s->held = c;
-    s->hooks.held(s->hooks.arg, c->queue->user, c->work.ticket);
-}
-
-void sched_unhold(struct schedule *s, struct sched_command *c)
-{
-    for (struct sched_command **at = &s->held; *at; at = &(*at)->next_held)
-        if (*at == c) {
-            *at = c->next_held;
-            s->late -= !sched_is_host(&c->work);
-            return;
-        }
 }
 
 /* Starts the head if it can start now; records and waits end at once. */
@@ -267,15 +234,16 @@ static void unlink_queue(struct schedule *s, struct sched_queue *queue)
     *at = queue->next_blocked;
 }
 
-void sched_queue_drop(struct schedule *s, struct sched_queue *queue)
+uint64_t sched_queue_drop(struct schedule *s, struct sched_queue *queue)
 {
+    uint64_t dropped = queue->length;
     unlink_queue(s, queue);
     while (queue->head) {
         struct sched_command *c = queue->head;
         if (c->started && c->state == SCHED_HELD)
             sched_unhold(s, c);
         if (c->started)
-            leave_device(c);
+            sched_leave_device(c);
         if (!sched_is_host(&c->work) && (c->start_ns || c->state == SCHED_RUNNING || c->state == SCHED_COPYING))
             sched_report(s, c, true);
         queue->head = c->next;
@@ -291,4 +259,5 @@ void sched_queue_drop(struct schedule *s, struct sched_queue *queue)
     queue->tail = NULL;
     queue->length = 0;
     unlink_queue(s, queue);
+    return dropped;
 }

@@ -15,6 +15,7 @@ struct sched_command {
     struct sched_command *next_record;      /* in its slot of the records */
     enum sched_state state;
     bool started;
+    bool evicted;                           /* held for so long that it has lost its place on the device */
     uint64_t seq;                           /* order of becoming startable */
     uint64_t earliest;                      /* submission and launch latency */
     uint64_t start_ns, due_ns;              /* due_ns: when held, the modelled end */
@@ -23,7 +24,7 @@ struct sched_command {
     uint32_t need, have;                    /* SMs it can fill, SMs it has */
     uint64_t total, left, wave;
     uint64_t piece_start;
-    uint32_t piece_count;
+    uint32_t piece_count, piece_kept;       /* pieces[] has the first piece_kept */
     struct sched_piece *pieces;
 };
 
@@ -60,6 +61,7 @@ struct sched_context {
     struct sched_group *group;
     void *user;
     uint32_t number;
+    bool tardy;                             /* one of its commands was evicted, and none computed since: no other one holds a place */
     struct sched_queue *queues;
     struct sched_context *next;             /* of the schedule */
 };
@@ -138,11 +140,16 @@ void sched_work(struct schedule *s);                                    /* until
 void sched_wake(struct schedule *s);                                    /* heads whose time has come */
 /* The head ends now: told, reported (kernels, copies), popped, next head looked at. */
 void sched_end(struct schedule *s, struct sched_command *c);
+uint64_t sched_queue_drop(struct schedule *s, struct sched_queue *queue);   /* all its commands, wherever they are; how many */
+void sched_event_unref(struct schedule *s, struct sched_event *event);
+
+/* sched_hold.c */
 /* The modelled end is reached: ends, or is held when the host has not computed it. */
 void sched_due(struct schedule *s, struct sched_command *c);
 void sched_unhold(struct schedule *s, struct sched_command *c);
-void sched_queue_drop(struct schedule *s, struct sched_queue *queue);   /* all its commands, wherever they are */
-void sched_event_unref(struct schedule *s, struct sched_event *event);
+void sched_leave_device(struct sched_command *c);                       /* it has started, and gives up what it has of the device */
+void sched_hold_ends(struct schedule *s);                               /* what has been held for too long loses its place */
+uint64_t sched_hold_next(const struct schedule *s);
 
 /* sched_size.c: need, total, left and wave of a command */
 void sched_size(struct sched_command *c);

@@ -55,17 +55,18 @@ struct sched_context *sched_context_new(struct schedule *s, uint32_t device, voi
     return context;
 }
 
-void sched_context_drop(struct schedule *s, struct sched_context *context, uint64_t now)
+uint64_t sched_context_drop(struct schedule *s, struct sched_context *context, uint64_t now)
 {
     sched_advance(s, now);
     if (now > s->now)
         s->now = now;
     sched_step(s, s->now);                  /* what was on the device has run up to now */
     struct sched_device *device = context->device;
+    uint64_t dropped = 0;
     while (context->queues) {
         struct sched_queue *queue = context->queues;
         context->queues = queue->next;
-        sched_queue_drop(s, queue);
+        dropped += sched_queue_drop(s, queue);
         free(queue);
     }
     sched_group_leave(context);
@@ -78,6 +79,7 @@ void sched_context_drop(struct schedule *s, struct sched_context *context, uint6
     sched_work(s);                          /* records that were dropped let others pass */
     sched_slice_settle(device);
     sched_step(s, s->now);
+    return dropped;
 }
 
 struct sched_queue *sched_queue_new(struct schedule *s, struct sched_context *context, int priority, void *user)
@@ -101,18 +103,19 @@ void sched_queue_close(struct schedule *s, struct sched_queue *queue)
     sched_work(s);
 }
 
-void sched_queue_stop(struct schedule *s, struct sched_queue *queue, uint64_t now)
+uint64_t sched_queue_stop(struct schedule *s, struct sched_queue *queue, uint64_t now)
 {
     struct sched_device *device = queue->context->device;
     sched_advance(s, now);
     if (now > s->now)
         s->now = now;
     sched_step(s, s->now);                  /* what was on the device has run up to now */
-    sched_queue_drop(s, queue);
+    uint64_t dropped = sched_queue_drop(s, queue);
     sched_look(s, queue);                   /* it may have waited to be empty, to close */
     sched_work(s);
     sched_slice_settle(device);
     sched_step(s, s->now);
+    return dropped;
 }
 
 struct sched_event *sched_event_new(struct schedule *s, void *user)
@@ -146,9 +149,4 @@ void sched_event_unref(struct schedule *s, struct sched_event *event)
     if (event->next)
         event->next->link = event->link;
     free(event);
-}
-
-uint64_t sched_queue_length(const struct sched_queue *queue)
-{
-    return queue->length;
 }

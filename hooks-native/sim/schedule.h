@@ -35,6 +35,7 @@ struct sched_profile {
     uint64_t h2d_bytes_per_us;
     uint64_t d2h_bytes_per_us;
     uint64_t memory_bytes_per_us;   /* memsets, and copies within the device (which read and write) */
+    uint64_t hold_ns;               /* how long a command that is not computed keeps its place behind its modelled end; 0: for ever */
 };
 
 /* A command as submitted. */
@@ -66,11 +67,12 @@ struct sched_report {
     uint64_t start_ns, end_ns;
     uint64_t run_ns;                /* time on the device, without the time it was cut off */
     uint64_t overrun_ns;            /* waited for its computation after the modelled end */
-    uint32_t piece_count;           /* pieces it was cut into; pieces[] holds the first SCHED_PIECES */
+    uint32_t piece_count;           /* pieces it was cut into */
+    uint32_t piece_kept;            /* pieces[] has so many of them, the first: at most SCHED_PIECES; 0: it was never cut */
     const struct sched_piece *pieces;
     bool dropped;                   /* its process or context went away before its end */
 };
-#define SCHED_PIECES 256
+#define SCHED_PIECES 65536
 
 struct sched_counters {
     uint64_t busy_ns;               /* a kernel, memset or copy within the device was on the device */
@@ -106,13 +108,14 @@ struct schedule *sched_new(const struct sched_profile *profiles, uint32_t device
 void sched_free(struct schedule *s);
 
 struct sched_context *sched_context_new(struct schedule *s, uint32_t device, void *user);
-/* Drops what its queues still hold; the queues are gone too (no queue_gone for them). */
-void sched_context_drop(struct schedule *s, struct sched_context *context, uint64_t now);
+/* Drops what its queues still hold, and says how many commands; the queues are gone too (no queue_gone for them). */
+uint64_t sched_context_drop(struct schedule *s, struct sched_context *context, uint64_t now);
 struct sched_queue *sched_queue_new(struct schedule *s, struct sched_context *context, int priority, void *user);
 /* What was submitted still runs; queue_gone (perhaps at once) says when the last of it is done. */
 void sched_queue_close(struct schedule *s, struct sched_queue *queue);
-/* Drops what the queue holds; records are told. What is submitted to it later is up to the caller. */
-void sched_queue_stop(struct schedule *s, struct sched_queue *queue, uint64_t now);
+/* Drops what the queue holds, and says how many commands; records are told. What is submitted to it later is up to the caller. A queue
+ * that was closed is gone afterwards. */
+uint64_t sched_queue_stop(struct schedule *s, struct sched_queue *queue, uint64_t now);
 struct sched_event *sched_event_new(struct schedule *s, void *user);
 /* Records still under way complete untold. */
 void sched_event_close(struct schedule *s, struct sched_event *event);
@@ -128,14 +131,13 @@ uint64_t sched_next(const struct schedule *s);
 /* The model time of the last thing that happened. */
 uint64_t sched_now(const struct schedule *s);
 /* A patient schedule stands still while a command at its modelled end is not computed, and it ends there; with an impatient one
- * all else goes on, and the command holds its place until it is computed. */
+ * all else goes on, and the command holds its place until it is computed, or for `hold_ns`. */
 void sched_patient(struct schedule *s, bool patient);
 bool sched_standing(const struct schedule *s);          /* does it stand still for that now? */
 /* Looks again at commands that were held for their computation; `now` is the time by the clock. */
 void sched_recheck(struct schedule *s, uint64_t now);
 bool sched_holding(const struct schedule *s);           /* is any command held? */
 bool sched_held_computed(const struct schedule *s);     /* would sched_recheck() let one go? */
-uint64_t sched_queue_length(const struct sched_queue *queue);
 
 struct sched_counters sched_counters(const struct schedule *s, uint32_t device);
 /* Share of the model second before `now` in which the device computed, and in which memory was copied or set: 0 … 100. */

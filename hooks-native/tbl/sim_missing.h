@@ -272,6 +272,7 @@ SIM_MISSING(TOOLS, cuProfilerInitialize)
 /* Uses of entry points that are there. */
 SIM_PARTLY(ARRAY_FORMAT, "an array of a compressed or video format")
 SIM_PARTLY(ARRAY_KIND, "an array that is sparse, mapped later, of depth or for video")
+SIM_PARTLY(CAPTURE_MEMORY, "allocating or freeing memory of pools in a capture")
 SIM_PARTLY(CONTEXT_PART, "a context on a part of the multiprocessors, or for graphics")
 SIM_PARTLY(CREATE_HANDLES, "cuMemCreate for Windows or fabric handles")
 SIM_PARTLY(CREATE_HOST_SHARED, "cuMemCreate of host memory for other processes")

@@ -10,10 +10,8 @@
 #include "check.h"
 #include "counting_gate.h"
 #include "cuda_api.h"
+#include "lookups.h"
 #include "standin/standin.h"
-
-typedef CUresult proc_v1(const char *symbol, void **function, int version, cuuint64_t flags);
-typedef CUresult proc_v2(const char *symbol, void **function, int version, cuuint64_t flags, int *status);
 
 struct ways {
     void *handle;               /* of libcuda.so.1 */
@@ -39,44 +37,9 @@ static inline struct ways open_ways(void)
     return ways;
 }
 
-/* `name` without version and flavour, the flags to ask for it with. */
-static inline cuuint64_t split_name(const char *name, char base[64])
-{
-    cuuint64_t flags = 0;
-
-    snprintf(base, 64, "%s", name);
-    char *suffix = strstr(base, "_ptsz");
-    suffix = suffix ? suffix : strstr(base, "_ptds");
-    if (suffix)
-        *suffix = 0, flags = 2;
-    suffix = strstr(base, "_v");
-    if (suffix)
-        *suffix = 0;
-    return flags;
-}
-
 static inline void *by_dlsym(const struct ways *ways, const char *name)
 {
     return dlsym(ways->handle, name);
-}
-
-static inline void *by_v1(proc_v1 *get, const char *name, int since)
-{
-    char base[64];
-    void *function = NULL;
-    cuuint64_t flags = split_name(name, base);
-
-    return get(base, &function, since, flags) ? NULL : function;
-}
-
-static inline void *by_v2(proc_v2 *get, const char *name, int since)
-{
-    char base[64];
-    void *function = NULL;
-    int status = -1;
-    cuuint64_t flags = split_name(name, base);
-
-    return get(base, &function, since, flags, &status) || status ? NULL : function;
 }
 
 #endif

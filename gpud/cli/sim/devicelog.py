@@ -1,13 +1,20 @@
 """Reads the log of a simulated device: JSON lines, times in model nanoseconds since the node began."""
 
 import json
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from attrs import field, frozen
 
 Direction = Literal["h2d", "d2h", "d2d"]
+
+
+MOST_DEVICES = 64
+MOST_CHARACTERS = 1 << 24
+"""Of a line: a kernel that was cut very often has a long one."""
+MOST_NS = 1 << 63
 
 
 class BadLog(Exception):
@@ -52,7 +59,9 @@ class Work:
     dropped: bool
     """Its program or context went away before its end."""
     pieces: tuple[tuple[int, int], ...]
-    """Start and end of each slice it ran in."""
+    """Start and end of each slice it ran in; of very many, the first 65,536."""
+    slices: int
+    """How many those were in all."""
 
 
 @frozen(kw_only=True)
@@ -160,7 +169,7 @@ class DeviceLog:
     counters: tuple[Counters, ...] = ()
     """The newest of each device."""
     complete: bool = True
-    """The device process has ended and said so."""
+    """The device process has ended and said so, of every device."""
     epochs: tuple[tuple[int, int], ...] = field(default=())
     """Model time from which the clock counts from another CLOCK_MONOTONIC, and that one."""
 
@@ -184,10 +193,13 @@ class DeviceLog:
 
 
 def read_log(path: Path) -> DeviceLog:
-    """Reads a whole log. Raises `BadLog` (also when it is not there)."""
+    """Reads a whole log. One that was cut off in its last line is read up to there, and is not complete.
+
+    Raises `BadLog` (also when it is not there).
+    """
     try:
-        with path.open(encoding="utf-8") as lines:
-            return parse(lines, str(path))
+        with path.open(encoding="utf-8") as file:
+            return parse(_lines(file), str(path))
     except UnicodeDecodeError:
         raise BadLog(f"{path}: not a device log: it is not UTF-8 text") from None
     except OSError as error:
@@ -195,20 +207,33 @@ def read_log(path: Path) -> DeviceLog:
 
 
 def parse(lines: Iterable[str], where: str = "device log") -> DeviceLog:
-    """Parses the lines of a log. Raises `BadLog` for a line that is wrong, a log without header or with lost lines."""
+    """Parses the lines of a log. Raises `BadLog` for a line that is wrong, a log without header or with lost lines.
+
+    A last line without its end is passed over when it is wrong: it is being written, or its writer was killed.
+    """
     found = _Found()
+    cut_off = False
     for number, line in enumerate(lines, 1):
+        if cut_off or len(line) >= MOST_CHARACTERS:
+            raise BadLog(f"{where}:{number - cut_off}: not a line of a device log: it does not end")
         try:
             fields = json.loads(line)
             kind = fields["type"]
             if fields.get("lost_lines"):
                 raise BadLog(f"{where}: {fields['lost_lines']} lines could not be written; is the disk full?")
             if kind in _KINDS:
+                if (found.header is None) != (kind == "header"):
+                    raise ValueError("a second header" if found.header else "before the header")
                 _KINDS[kind](found, fields)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            begun = number > 1 and line.startswith("{") and not line.endswith("\n")
+            if begun and isinstance(error, json.JSONDecodeError):
+                cut_off = True
+                continue
             raise BadLog(f"{where}:{number}: not a line of a device log ({type(error).__name__}: {error})") from None
     if found.header is None:
         raise BadLog(f"{where}: has no header: no program reached the simulated device")
+    ended = {counters.device for counters in found.counters.values() if counters.final}
     return DeviceLog(
         header=found.header,
         kernels=tuple(found.kernels),
@@ -220,9 +245,14 @@ def parse(lines: Iterable[str], where: str = "device log") -> DeviceLog:
         faults=tuple(found.faults),
         lost=tuple(found.lost),
         counters=tuple(found.counters[device] for device in sorted(found.counters)),
-        complete=any(counters.final for counters in found.counters.values()),
+        complete=ended == set(range(found.header.devices)) and not cut_off,
         epochs=tuple(found.epochs),
     )
+
+
+def _lines(file: IO[str]) -> Iterator[str]:
+    """The lines, none longer than `MOST_CHARACTERS`: whatever is given for a log, memory holds it."""
+    return iter(lambda: file.readline(MOST_CHARACTERS), "")
 
 
 class _Found:
@@ -241,66 +271,99 @@ class _Found:
         self.counters: dict[int, Counters] = {}
         self.epochs: list[tuple[int, int]] = []
 
+    def device(self, fields: dict[str, Any]) -> int:
+        """The device that a line is about."""
+        count = self.header.devices if self.header else 0
+        return _whole(fields, "device", 0, count - 1)
+
+
+def _whole(fields: dict[str, Any], name: str, least: int = 0, most: int = MOST_NS) -> int:
+    value = fields[name]
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{name} {value!r:.40}")
+    return value
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    value = fields[name]
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is no text")
+    return "".join(char if char.isprintable() else "?" for char in value)
+
+
+def _flag(fields: dict[str, Any], name: str) -> bool:
+    if not isinstance(fields[name], bool):
+        raise TypeError(f"{name} is neither true nor false")
+    return bool(fields[name])
+
 
 def _header(found: _Found, fields: dict[str, Any]) -> None:
     scale = float(fields["time_scale"])
-    if not scale > 0:
+    if not 0 < scale < math.inf:
         raise ValueError(f"time_scale {scale}")
     found.header = Header(
-        profile=str(fields["profile"]),
-        devices=int(fields["devices"]),
+        profile=_text(fields, "profile"),
+        devices=_whole(fields, "devices", 1, MOST_DEVICES),
         time_scale=scale,
-        epoch_ns=int(fields["epoch_ns"]),
-        slice_ns=int(fields["slice_ns"]),
-        switch_ns=int(fields["switch_ns"]),
-        node=str(fields.get("node", "")),
-        mode=str(fields.get("mode", "timeslice")),
+        epoch_ns=_whole(fields, "epoch_ns", -MOST_NS),
+        slice_ns=_whole(fields, "slice_ns"),
+        switch_ns=_whole(fields, "switch_ns"),
+        node=_text(fields, "node") if "node" in fields else "",
+        mode=_text(fields, "mode") if "mode" in fields else "timeslice",
         uuids=tuple(str(uuid) for uuid in fields.get("uuids", ())),
     )
 
 
-def _work(fields: dict[str, Any]) -> dict[str, Any]:
-    start, end = int(fields["start"]), int(fields["end"])
+def _work(found: _Found, fields: dict[str, Any]) -> dict[str, Any]:
+    start = _whole(fields, "start")
+    end = _whole(fields, "end", start)
+    pieces = tuple(
+        (_whole({"piece": a}, "piece"), _whole({"piece": b}, "piece", a))
+        for a, b in fields.get("pieces", [(start, end)])
+    )
     return {
-        "device": int(fields["device"]),
-        "pid": int(fields["pid"]),
-        "context": int(fields["context"]),
-        "queue": int(fields["queue"]),
-        "submit_ns": int(fields["submit"]),
+        "device": found.device(fields),
+        "pid": _whole(fields, "pid"),
+        "context": _whole(fields, "context"),
+        "queue": _whole(fields, "queue"),
+        "submit_ns": _whole(fields, "submit"),
         "start_ns": start,
         "end_ns": end,
-        "run_ns": int(fields["run"]),
-        "overrun_ns": int(fields["overrun"]),
-        "dropped": bool(fields.get("dropped", False)),
-        "pieces": tuple((int(a), int(b)) for a, b in fields.get("pieces", [(start, end)])),
+        "run_ns": _whole(fields, "run"),
+        "overrun_ns": _whole(fields, "overrun"),
+        "dropped": "dropped" in fields and _flag(fields, "dropped"),
+        "pieces": pieces,
+        "slices": max(_whole(fields, "slices") if "slices" in fields else 0, len(pieces)),
     }
 
 
 def _kernel(found: _Found, fields: dict[str, Any]) -> None:
-    kernel = Kernel(name=str(fields["name"]), blocks=int(fields.get("blocks", 0)), **_work(fields))
+    kernel = Kernel(
+        name=_text(fields, "name"), blocks=_whole(fields, "blocks") if "blocks" in fields else 0, **_work(found, fields)
+    )
     (found.dropped if kernel.dropped else found.kernels).append(kernel)
 
 
 def _copy(found: _Found, fields: dict[str, Any]) -> None:
     if fields["direction"] not in ("h2d", "d2h", "d2d"):
         raise ValueError(f"direction {fields['direction']!r}")
-    copy = Copy(direction=fields["direction"], size=int(fields["bytes"]), **_work(fields))
+    copy = Copy(direction=fields["direction"], size=_whole(fields, "bytes"), **_work(found, fields))
     (found.dropped if copy.dropped else found.copies).append(copy)
 
 
 def _memset(found: _Found, fields: dict[str, Any]) -> None:
-    memset = Memset(size=int(fields["bytes"]), **_work(fields))
+    memset = Memset(size=_whole(fields, "bytes"), **_work(found, fields))
     (found.dropped if memset.dropped else found.memsets).append(memset)
 
 
 def _switch(found: _Found, fields: dict[str, Any]) -> None:
     found.switches.append(
         Switch(
-            device=int(fields["device"]),
-            from_context=int(fields["from"]),
-            to_context=int(fields["to"]),
-            start_ns=int(fields["start"]),
-            end_ns=int(fields["end"]),
+            device=found.device(fields),
+            from_context=_whole(fields, "from"),
+            to_context=_whole(fields, "to"),
+            start_ns=_whole(fields, "start"),
+            end_ns=_whole(fields, "end"),
         )
     )
 
@@ -310,10 +373,10 @@ def _client(found: _Found, fields: dict[str, Any]) -> None:
         raise ValueError(f"what {fields['what']!r}")
     found.clients.append(
         Client(
-            pid=int(fields["pid"]),
+            pid=_whole(fields, "pid"),
             what=fields["what"],
-            model_ns=int(fields["model_ns"]),
-            reason=str(fields["reason"]),
+            model_ns=_whole(fields, "model_ns"),
+            reason=_text(fields, "reason"),
         )
     )
 
@@ -321,36 +384,36 @@ def _client(found: _Found, fields: dict[str, Any]) -> None:
 def _fault(found: _Found, fields: dict[str, Any]) -> None:
     found.faults.append(
         Fault(
-            pid=int(fields["pid"]),
-            call=str(fields["call"]),
-            what=str(fields["what"]),
-            model_ns=int(fields["model_ns"]),
+            pid=_whole(fields, "pid"),
+            call=_text(fields, "call"),
+            what=_text(fields, "what"),
+            model_ns=_whole(fields, "model_ns"),
         )
     )
 
 
 def _lost(found: _Found, fields: dict[str, Any]) -> None:
     found.lost.append(
-        Lost(device=int(fields["device"]), pid=int(fields["pid"]), model_ns=int(fields["model_ns"])),
+        Lost(device=found.device(fields), pid=_whole(fields, "pid"), model_ns=_whole(fields, "model_ns")),
     )
 
 
 def _clock(found: _Found, fields: dict[str, Any]) -> None:
-    found.epochs.append((int(fields["model_ns"]), int(fields["epoch_ns"])))
+    found.epochs.append((_whole(fields, "model_ns"), _whole(fields, "epoch_ns", -MOST_NS)))
 
 
 def _counters(found: _Found, fields: dict[str, Any]) -> None:
     counters = Counters(
-        device=int(fields["device"]),
-        model_ns=int(fields["model_ns"]),
-        busy_ns=int(fields["busy_ns"]),
-        copy_busy_ns=int(fields["copy_busy_ns"]),
-        overrun_ns=int(fields["overrun_ns"]),
-        kernels=int(fields["kernels"]),
-        copies=int(fields["copies"]),
-        switches=int(fields["switches"]),
-        switch_ns=int(fields["switch_ns"]),
-        valid=bool(fields["valid"]),
+        device=found.device(fields),
+        model_ns=_whole(fields, "model_ns"),
+        busy_ns=_whole(fields, "busy_ns"),
+        copy_busy_ns=_whole(fields, "copy_busy_ns"),
+        overrun_ns=_whole(fields, "overrun_ns"),
+        kernels=_whole(fields, "kernels"),
+        copies=_whole(fields, "copies"),
+        switches=_whole(fields, "switches"),
+        switch_ns=_whole(fields, "switch_ns"),
+        valid=_flag(fields, "valid"),
         final=fields["type"] == "end",
     )
     found.counters[counters.device] = counters

@@ -145,7 +145,7 @@ def _programs(log: DeviceLog) -> Iterable[ProgramFigures]:
             run_ns=sum(one.run_ns for one in on_device(work)),
             wait_p50_ns=round(median(waits)) if waits else 0,
             wait_max_ns=max(waits, default=0),
-            cuts=sum(len(one.pieces) - 1 for one in work),
+            cuts=sum(max(one.slices - 1, 0) for one in work),
             h2d_bytes=sum(one.size for one in copies if one.direction == "h2d"),
             d2h_bytes=sum(one.size for one in copies if one.direction == "d2h"),
             dropped=sum((one.device, one.pid) == (device, pid) for one in log.dropped),

@@ -1,14 +1,13 @@
-/* capture.c: stream capture: who is capturing, what goes into the graph, and which calls end a capture with an error. */
+/* capture.c: stream capture: who is capturing, what goes into the graph, and how captures end. */
 #include <stdlib.h>
 
 #include "capture.h"
 
-static struct capture *captures;        /* submit lock */
-static _Atomic int active;              /* how many: the fast way out */
+struct capture *captures;
+_Atomic int captures_active;
 __thread int capture_thread_mode = CAPTURE_GLOBAL;
 
-/* The capture of a blocking stream of the context, because of which the legacy stream may not be used. */
-static struct capture *implicit(const struct stream *stream) {
+struct capture *capture_implicit(const struct stream *stream) {
     if (!stream->legacy)
         return NULL;
     for (struct capture *c = captures; c; c = c->next)
@@ -18,14 +17,12 @@ static struct capture *implicit(const struct stream *stream) {
     return NULL;
 }
 
-bool capture_implicit(const struct stream *stream) { return active && implicit(stream); }
-
 /* The capture that work of the stream goes into; NULL: none. An error: neither that nor the stream. */
 static CUresult capturing(const struct stream *stream, struct capture **out) {
     *out = NULL;
-    if (!active)
+    if (!captures_active)
         return CUDA_SUCCESS;
-    struct capture *capture = implicit(stream);
+    struct capture *capture = capture_implicit(stream);
     if (capture) {
         capture->status = CAPTURE_INVALIDATED;
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -131,7 +128,7 @@ static bool join(struct stream *stream, struct capture *capture) {
 
 CUresult capture_wait(struct stream *stream, struct event *event, bool external, bool *captured) {
     struct capture *own = NULL, *of_event = captures;
-    if (active && stream->capture) {
+    if (captures_active && stream->capture) {
         own = stream->capture;
         if (own->status == CAPTURE_INVALIDATED)
             return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -167,50 +164,13 @@ CUresult capture_wait(struct stream *stream, struct event *event, bool external,
     return CUDA_SUCCESS;
 }
 
-CUresult capture_unsafe(void) {
-    if (!active || capture_thread_mode == CAPTURE_RELAXED)
-        return CUDA_SUCCESS;
-    CUresult result = CUDA_SUCCESS;
-    pthread_mutex_lock(&sim.submit);
-    for (struct capture *c = captures; c; c = c->next) {
-        bool own = pthread_equal(c->thread, pthread_self());
-        if (own ? c->mode == CAPTURE_RELAXED : c->mode != CAPTURE_GLOBAL || capture_thread_mode != CAPTURE_GLOBAL)
-            continue;
-        c->status = CAPTURE_INVALIDATED;
-        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
-    pthread_mutex_unlock(&sim.submit);
-    return result;
-}
-
-CUresult capture_allows(struct ctx **ctx) {
-    CUresult result = sim_current(ctx);
-    return result ? result : capture_unsafe();
-}
-
-CUresult capture_blocks(struct stream *stream) {
-    if (!active)
-        return CUDA_SUCCESS;
-    CUresult result = CUDA_SUCCESS;
-    pthread_mutex_lock(&sim.submit);
-    struct capture *capture = implicit(stream);
-    if (capture)
-        result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    else if ((capture = stream->capture))
-        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    if (capture)
-        capture->status = CAPTURE_INVALIDATED;
-    pthread_mutex_unlock(&sim.submit);
-    return result;
-}
-
 bool capture_begin(struct capture *capture) {
     if (!join(capture->origin, capture))
         return false;
     capture->next = captures;
     captures = capture;
     capture->graph->capturing = true;
-    atomic_fetch_add(&active, 1);
+    atomic_fetch_add(&captures_active, 1);
     return true;
 }
 
@@ -254,7 +214,7 @@ bool capture_end(struct capture *capture) {
         at = &(*at)->next;
     *at = capture->next;
     capture->graph->capturing = false;
-    atomic_fetch_sub(&active, 1);
+    atomic_fetch_sub(&captures_active, 1);
     return joined;
 }
 

@@ -24,12 +24,17 @@ CUresult capture_record(struct stream *stream, struct event *event, bool externa
 CUresult capture_wait(struct stream *stream, struct event *event, bool external, bool *captured);
 bool capture_begin(struct capture *capture);    /* false: no memory */
 bool capture_end(struct capture *capture);      /* lets its streams go; true: all that they had was joined. The caller frees it */
-bool capture_implicit(const struct stream *stream);     /* the legacy stream, while a blocking stream of its context is captured */
+/* Of the legacy stream: the capture of a blocking stream of its context, because of which it may not be used. Else NULL. */
+struct capture *capture_implicit(const struct stream *stream);
+extern struct capture *captures;
+extern _Atomic int captures_active;     /* how many: the fast way out, without the lock */
 
 /* Without the lock. */
 CUresult capture_unsafe(void);                  /* a call that the capture mode forbids: ends captures, answers the error */
 CUresult capture_allows(struct ctx **ctx);      /* the current context, for such a call */
 CUresult capture_blocks(struct stream *stream); /* a call that may not name a capturing stream */
+CUresult capture_event(const struct event *event);      /* a call that asks for an event, which may not be a captured one */
+CUresult capture_context(const struct ctx *ctx);        /* a call that waits for all of a context, in whatever mode */
 void capture_abandon(struct stream *stream);    /* the stream goes */
 
 #endif

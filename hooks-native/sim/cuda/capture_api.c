@@ -107,7 +107,7 @@ static CUresult info(CUstream handle, struct info out) {
     pthread_mutex_lock(&sim.submit);
     const struct capture *capture = stream->capture;
     *out.status = capture ? capture->status : CAPTURE_NONE;
-    if (capture_implicit(stream))
+    if (captures_active && capture_implicit(stream))
         result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     if (capture && out.id)
         *out.id = capture->id;

@@ -1,14 +1,13 @@
 /* compile.c: PTX to a shared object by the package's compiler (python -m gpud.ptx), filed by the hash of text and compiler. */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "file_limit.h"
 #include "image.h"
 #include "place.h"
 #include "sha256.h"
@@ -38,7 +37,9 @@ static int write_text(const char *text, size_t size) {
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote <= 0) {
+            int error = errno;
             close(fd);
+            errno = error;
             return -1;
         }
         done += (size_t)wrote;
@@ -46,17 +47,12 @@ static int write_text(const char *text, size_t size) {
     return fd;
 }
 
-/* A file without a name that holds the text, or -1. A limit on file sizes is an error here, not the signal that ends programs. */
+/* A file without a name that holds the text, or -1. */
 static int text_file(const char *text, size_t size) {
-    sigset_t too_large, before;
-    sigemptyset(&too_large);
-    sigaddset(&too_large, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &too_large, &before);
-    int fd = write_text(text, size), failure = errno;
-    if (fd < 0 && failure == EFBIG && !sigismember(&before, SIGXFSZ))
-        sigtimedwait(&too_large, NULL, &(struct timespec){0});
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = failure;
+    sigset_t before;
+    file_limit_begin(&before);
+    int fd = write_text(text, size);
+    file_limit_end(&before, fd < 0);
     return fd;
 }
 

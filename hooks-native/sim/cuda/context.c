@@ -33,6 +33,11 @@ void contexts_each(void (*visit)(struct ctx *ctx, void *data), void *data) {
     pthread_mutex_unlock(&contexts_lock);
 }
 
+bool ctx_flags_ok(unsigned flags) {
+    unsigned scheduling = flags & CU_CTX_SCHED_MASK;    /* at most one of its bits */
+    return !(flags & ~(unsigned)CU_CTX_FLAGS_MASK) && !(scheduling & (scheduling - 1));
+}
+
 CUresult ctx_new(struct device *device, unsigned flags, unsigned api, bool primary, struct ctx **out) {
     struct ctx *ctx = handle_new(H_CONTEXT);
     if (!ctx)
@@ -133,7 +138,7 @@ static CUresult create(CUcontext *out, unsigned flags, CUdevice ordinal, unsigne
     CUresult result = sim_device_of(ordinal, &device);
     if (result)
         return result;
-    if (!out || (flags & ~(unsigned)CU_CTX_FLAGS_MASK) || (flags & CU_CTX_SCHED_MASK) > 4 || depth == STACK)
+    if (!out || !ctx_flags_ok(flags) || depth == STACK)
         return CUDA_ERROR_INVALID_VALUE;
     struct ctx *ctx;
     result = ctx_new(device, flags, api, false, &ctx);
@@ -252,7 +257,7 @@ ENTRY(cuCtxGetDevice_v2, CUdevice *out, CUcontext ctx) {
 static CUresult synchronise(struct ctx *ctx) {
     CUresult result = ctx ? ctx_check(ctx) : CUDA_ERROR_INVALID_CONTEXT;
     if (!result)
-        result = capture_unsafe();
+        result = capture_context(ctx);
     return result ? result : ctx_synchronise(ctx);
 }
 

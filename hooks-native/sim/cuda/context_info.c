@@ -17,7 +17,7 @@ ENTRY(cuCtxSetFlags, unsigned flags) {
     CUresult result = sim_current(&ctx);
     if (result)
         return result;
-    if (flags & ~(unsigned)CU_CTX_FLAGS_MASK)
+    if (!ctx_flags_ok(flags))
         return CUDA_ERROR_INVALID_VALUE;
     ctx->flags = flags | CU_CTX_MAP_HOST;
     return CUDA_SUCCESS;

@@ -157,10 +157,10 @@ PTSZ(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags), r
 ENTRY(cuEventQuery, CUevent handle) {
     struct event *event;
     CUresult result = event_of(handle, &event);
+    if (!result)
+        result = capture_event(event);
     if (result)
         return result;
-    if (event->capture_id)
-        return CUDA_ERROR_CAPTURED_EVENT;
     if (event_reached(event)) {
         sim_saw(sim.link, sim_event_done(sim.link, event->sim_event).model_ns);
         return ctx_error(event->ctx);
@@ -172,10 +172,10 @@ ENTRY(cuEventQuery, CUevent handle) {
 ENTRY(cuEventSynchronize, CUevent handle) {
     struct event *event;
     CUresult result = event_of(handle, &event);
+    if (!result)
+        result = capture_event(event);
     if (result)
         return result;
-    if (event->capture_id)
-        return CUDA_ERROR_CAPTURED_EVENT;
     uint64_t ticket = event_newest(event);
     result = ticket ? sim_result(sim_event_wait(sim.link, event->sim_event, ticket)) : CUDA_SUCCESS;
     return result ? result : ctx_error(event->ctx);
@@ -204,6 +204,8 @@ static CUresult elapsed(float *out, CUevent from_handle, CUevent to_handle) {
         return result;
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
+    if (from->capture_id || to->capture_id)
+        return CUDA_ERROR_CAPTURED_EVENT;       /* the times of earlier records are no longer theirs */
     if ((from->flags | to->flags) & CU_EVENT_DISABLE_TIMING || !from->ticket || !to->ticket || from->ctx->device != to->ctx->device)
         return CUDA_ERROR_INVALID_HANDLE;
     if (!event_reached(from) || !event_reached(to))

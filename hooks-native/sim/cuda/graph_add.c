@@ -66,6 +66,9 @@ static CUresult embed(struct node *node, CUgraph handle) {
 ENTRY(cuGraphAddChildGraphNode, WHERE, CUgraph child) { ADD(NODE_GRAPH, embed(node, child)); }
 
 static CUresult add(WHERE, CUgraphNodeParams *params) {
+    CUresult ready = sim_ready();
+    if (ready)
+        return ready;
     if (!params)
         return CUDA_ERROR_INVALID_VALUE;
     if (params->type < NODE_KERNEL || params->type > 13)

@@ -221,10 +221,13 @@ PTSZ(cuGraphLaunch, (CUgraphExec exec, CUstream stream), launch(exec, S(stream),
 PTSZ(cuGraphUpload, (CUgraphExec exec, CUstream stream), launch(exec, S(stream), false))
 
 static CUresult instantiate_params(CUgraphExec *out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params, bool per_thread) {
+    CUresult result = sim_ready();
+    if (result)
+        return result;
     if (!params)
         return CUDA_ERROR_INVALID_VALUE;
     struct node *bad = NULL;
-    CUresult result = instantiate(out, graph, params->flags, &bad);
+    result = instantiate(out, graph, params->flags, &bad);
     params->hErrNode_out = (CUgraphNode)bad;
     params->result_out = !result ? INSTANTIATED : bad ? INSTANTIATE_INVALID_STRUCTURE : INSTANTIATE_ERROR;
     if (!result && params->flags & INSTANTIATE_UPLOAD) {

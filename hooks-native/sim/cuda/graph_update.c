@@ -164,14 +164,18 @@ static CUresult update(CUgraphExec handle, CUgraph graph_handle, CUgraphExecUpda
 
 ENTRY(cuGraphExecUpdate, CUgraphExec exec, CUgraph graph, CUgraphNode *node, int *found) {
     CUgraphExecUpdateResultInfo info;
-    CUresult result = !node || !found ? CUDA_ERROR_INVALID_VALUE : update(exec, graph, &info);
-    if (node && found) {
-        *node = info.errorNode;
-        *found = info.result;
-    }
+    CUresult result = sim_ready();
+    if (result)
+        return result;
+    if (!node || !found)
+        return CUDA_ERROR_INVALID_VALUE;
+    result = update(exec, graph, &info);
+    *node = info.errorNode;
+    *found = info.result;
     return result;
 }
 
 ENTRY(cuGraphExecUpdate_v2, CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info) {
-    return info ? update(exec, graph, info) : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = sim_ready();
+    return result ? result : info ? update(exec, graph, info) : CUDA_ERROR_INVALID_VALUE;
 }

@@ -52,6 +52,8 @@ static void read_node(void) {
     pthread_mutex_unlock(&lock);
 }
 
+void inject_forked(void) { pthread_mutex_init(&lock, NULL); }
+
 CUresult inject_open(void) {
     pthread_once(&once, read_own);
     read_node();

@@ -39,5 +39,6 @@ extern int inject_armed;                /* read by entry_*.S */
 CUresult inject_call(uint32_t number);  /* 0: go on */
 /* The node is there (cuInit): takes over its rules. INVALID_VALUE: there is garbage among them, and it was said. */
 CUresult inject_open(void);
+void inject_forked(void);               /* in a forked child */
 
 #endif

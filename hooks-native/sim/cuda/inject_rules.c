@@ -3,6 +3,7 @@
  *   CALL    a name of the driver API, with * and ?; without a suffix it means all versions of the call
  *   ACTION  fail CODE | stall TIME | hang | kill | lose [DEVICE]
  *   WHEN    at N | from N | every N | random CHANCE seed N; without: at every use */
+#include <errno.h>
 #include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,9 +55,10 @@ static char *word(struct reading *r) { return strtok_r(NULL, " \t\n", &r->save);
 static bool number(struct reading *r, const char *what, uint64_t least, uint64_t *out) {
     const char *text = word(r);
     char *end = NULL;
+    errno = 0;
     if (text)
         *out = strtoull(text, &end, 10);
-    if (!text || text[0] == '-' || *end || end == text || *out < least)
+    if (!text || text[0] == '-' || *end || end == text || *out < least || errno)
         return fail(r, "%s needs a whole number from %llu, not \"%s\"", what, (unsigned long long)least, text ? text : "");
     return true;
 }

@@ -139,7 +139,7 @@ static CUresult launch_ex(const CUlaunchConfig *c, CUfunction f, CUstream stream
     return launch(f, &shape, stream, params, extra);
 }
 PTSZ(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction f, void **params, void **extra),
-     config ? launch_ex(config, f, S(config->hStream), params, extra) : CUDA_ERROR_INVALID_VALUE)
+     config ? launch_ex(config, f, S(config->hStream), params, extra) : sim_ready() ? sim_ready() : CUDA_ERROR_INVALID_VALUE)
 
 ENTRY(cuLaunchCooperativeKernelMultiDevice, CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned flags) {
     CUresult result = sim_ready();

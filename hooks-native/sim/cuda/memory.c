@@ -19,12 +19,15 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes) {
 ENTRY(cuMemAlloc_v2, CUdeviceptr *out, size_t bytes) { return allocate(out, bytes); }
 
 ENTRY(cuMemAllocPitch_v2, CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned element) {
+    CUresult result = sim_ready();
+    if (result)
+        return result;
     if (!out || !pitch || !width || !height || (element != 4 && element != 8 && element != 16) || width > 0x7fffffff)
-        return sim_ready() ? CUDA_ERROR_NOT_INITIALIZED : CUDA_ERROR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     size_t row = (width + HEAP_ALIGN - 1) / HEAP_ALIGN * HEAP_ALIGN;
     if (height > SIZE_MAX / row)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = allocate(out, row * height);
+    result = allocate(out, row * height);
     if (!result)
         *pitch = row;
     return result;

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "file_limit.h"
 #include "missing.h"
 #include "space.h"
 
@@ -83,6 +84,22 @@ ENTRY(cuMemGetAllocationGranularity, size_t *out, const CUmemAllocationProp *pro
     return result;
 }
 
+/* A file in memory, or -1: a limit of this process (descriptors, sizes of files) does not let it. */
+static int host_file(size_t bytes) {
+    sigset_t before;
+    int fd = memfd_create("gpud-sim-host", MFD_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    file_limit_begin(&before);
+    bool failed = ftruncate(fd, (off_t)bytes) != 0;
+    file_limit_end(&before, failed);
+    if (!failed)
+        return fd;
+    sim_say("no host memory of %zu bytes: %s%s", bytes, strerror(errno), errno == EFBIG ? "; raise the limit on file sizes (ulimit -f)" : "");
+    close(fd);
+    return -1;
+}
+
 ENTRY(cuMemCreate, CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags) {
     struct device *device;
     CUresult result = sim_ready();
@@ -100,12 +117,9 @@ ENTRY(cuMemCreate, CUmemGenericAllocationHandle *out, size_t bytes, const CUmemA
         if (error)
             return sim_result(error);
     } else {
-        fd = memfd_create("gpud-sim-host", MFD_CLOEXEC);
-        if (fd < 0 || ftruncate(fd, (off_t)bytes)) {
-            if (fd >= 0)
-                close(fd);
+        fd = host_file(bytes);
+        if (fd < 0)
             return CUDA_ERROR_OUT_OF_MEMORY;
-        }
     }
     struct physical *physical = physical_new(device, offset, bytes, fd, prop);
     if (!physical) {

@@ -168,14 +168,20 @@ static bool depend(const struct pool *pool, struct stream *stream, struct stream
     return ordered || heap_wait_pending(pool->device);
 }
 
-/* Allocates for a stream. Capturing allocations into graphs is not simulated. */
+/* A call that would be captured as a node that is not simulated ends the capture. */
+static CUresult not_captured(struct stream *stream) {
+    CUresult result = capture_blocks(stream);
+    return result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ? MISSING(CAPTURE_MEMORY) : result;
+}
+
+/* Allocates for a stream. */
 static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool, CUstream handle) {
     struct stream *stream;
     struct reuse reuse;
     char *address;
     CUresult result = stream_of(handle, &stream);
     if (!result)
-        result = capture_blocks(stream);
+        result = not_captured(stream);
     if (result)
         return result;
     if (!out)
@@ -212,7 +218,7 @@ static CUresult free_async(CUdeviceptr address, CUstream handle) {
     char *at = (char *)(uintptr_t)address;
     CUresult result = stream_of(handle, &stream);
     if (!result)
-        result = capture_blocks(stream);
+        result = not_captured(stream);
     if (result)
         return result;
     if (!heap_find(at, &range) || range.start != at || range.heap->kind == HEAP_IMPORTS)

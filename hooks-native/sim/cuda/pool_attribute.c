@@ -1,4 +1,5 @@
 /* pool_attribute.c: which pool is current, what is asked of and set for pools, and which devices may use their memory. */
+#include "capture.h"
 #include "missing.h"
 #include "peer.h"
 #include "pool.h"
@@ -98,6 +99,8 @@ ENTRY(cuMemPoolTrimTo, CUmemoryPool handle, size_t keep) {
 ENTRY(cuMemPoolSetAttribute, CUmemoryPool handle, int attribute, void *value) {
     struct pool *pool;
     CUresult result = pool_of(handle, &pool);
+    if (!result)
+        result = capture_unsafe();
     if (result)
         return result;
     if (!value)
@@ -125,6 +128,8 @@ ENTRY(cuMemPoolSetAttribute, CUmemoryPool handle, int attribute, void *value) {
 ENTRY(cuMemPoolGetAttribute, CUmemoryPool handle, int attribute, void *value) {
     struct pool *pool;
     CUresult result = pool_of(handle, &pool);
+    if (!result)
+        result = capture_unsafe();
     if (result)
         return result;
     if (!value)

@@ -59,7 +59,7 @@ static CUresult set_flags(CUdevice ordinal, unsigned flags) {
     CUresult result = sim_device_of(ordinal, &device);
     if (result)
         return result;
-    if ((flags & ~(unsigned)CU_CTX_FLAGS_MASK) || (flags & CU_CTX_SCHED_MASK) > 4)
+    if (!ctx_flags_ok(flags))
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&device->primary_lock);
     device->primary_flags = flags;

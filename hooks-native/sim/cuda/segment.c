@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "file_limit.h"
 #include "segment.h"
 #include "view.h"
 
@@ -38,7 +39,7 @@ bool segment_map(int fd, void *at, uint64_t offset, uint64_t bytes, int protecti
     return true;
 }
 
-bool segment_write(const struct device *device, const char *at, const void *data, uint64_t bytes) {
+static bool write_all(const struct device *device, const char *at, const void *data, uint64_t bytes) {
     static const char zeroes[4096];
     off_t offset = (off_t)(at - device->base);
     for (uint64_t done = 0; done < bytes;) {
@@ -49,6 +50,14 @@ bool segment_write(const struct device *device, const char *at, const void *data
         done += n > 0 ? (uint64_t)n : 0;
     }
     return true;
+}
+
+bool segment_write(const struct device *device, const char *at, const void *data, uint64_t bytes) {
+    sigset_t before;
+    file_limit_begin(&before);
+    bool good = write_all(device, at, data, bytes);
+    file_limit_end(&before, !good);
+    return good;
 }
 
 void segment_seal(void *at, uint64_t bytes) {

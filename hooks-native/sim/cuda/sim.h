@@ -179,6 +179,7 @@ void sim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));    
 
 /* context.c */
 struct ctx *ctx_top(void);
+bool ctx_flags_ok(unsigned flags);                              /* those of cuCtxCreate and its relatives */
 CUresult ctx_check(struct ctx *ctx);                            /* alive, active, no sticky error */
 CUresult ctx_new(struct device *device, unsigned flags, unsigned api, bool primary, struct ctx **out);
 CUresult ctx_open(struct ctx *ctx);                             /* the part of ctx_new that a reset primary context repeats */

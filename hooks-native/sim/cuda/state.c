@@ -16,6 +16,7 @@ struct sim sim = {.submit = PTHREAD_MUTEX_INITIALIZER};
 
 static _Atomic(_Atomic int *) alive;    /* on a page that is wiped in a child */
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool initialising;
 
 void sim_say(const char *format, ...) {
     char line[1024];
@@ -118,6 +119,7 @@ ENTRY(cuInit, unsigned flags) {
         return sim_ready();             /* in the child of a process that has used the driver: not initialised, for ever */
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&init_lock);
+    initialising = true;
     if (!alive) {
         void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         result = page == MAP_FAILED || madvise(page, (size_t)sysconf(_SC_PAGESIZE), MADV_WIPEONFORK) ? CUDA_ERROR_OPERATING_SYSTEM : open_node();
@@ -129,9 +131,21 @@ ENTRY(cuInit, unsigned flags) {
             munmap(page, (size_t)sysconf(_SC_PAGESIZE));
         }
     }
+    initialising = false;
     pthread_mutex_unlock(&init_lock);
     return result;
 }
+
+/* A child of a moment in which another thread initialised has half of everything, and a lock that nobody opens. */
+static void forked(void) {
+    static _Atomic int never;
+    pthread_mutex_init(&init_lock, NULL);
+    if (initialising && !alive)
+        alive = &never;
+    inject_forked();
+}
+
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forked); }
 
 ENTRY(cuDriverGetVersion, int *version) {
     if (!version)

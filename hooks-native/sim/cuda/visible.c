@@ -7,33 +7,55 @@
 #include "sim.h"
 #include "visible.h"
 
-/* "GPU-58050d4b-b5cb-…", as the driver's tools print it. */
-static void print_uuid(const uint8_t uuid[16], char out[41])
+/* "GPU-58050d4b-b5cb-…" or "MIG-…", as the driver's tools print it. */
+static void print_uuid(const struct sim_device_info *info, char out[41])
 {
     static const char dash_before[16] = { [4] = 1, [6] = 1, [8] = 1, [10] = 1 };
-    char *at = out + sprintf(out, "GPU-");
+    char *at = out + sprintf(out, info->mig_slices ? "MIG-" : "GPU-");
     for (int i = 0; i < 16; i++)
-        at += sprintf(at, dash_before[i] ? "-%02x" : "%02x", uuid[i]);
+        at += sprintf(at, dash_before[i] ? "-%02x" : "%02x", info->uuid[i]);
+}
+
+/* The first device that a whole one is divided into, or itself. */
+static int first_of(uint32_t whole)
+{
+    uint32_t i = 0;
+    while (i < sim_device_count(sim.link) && sim_device(sim.link, i)->parent != whole)
+        i++;
+    return i < sim_device_count(sim.link) ? (int)i : -1;
+}
+
+/* The one whose UUID begins like this, of the devices that programs run on and of whole ones that are divided. -1: none, or several. */
+static int by_uuid(const char *entry, size_t length)
+{
+    char uuid[41];
+    int found = -1, matches = 0;
+    for (uint32_t i = 0; i < sim_device_count(sim.link); i++) {
+        print_uuid(sim_device(sim.link, i), uuid);
+        if (!strncasecmp(entry, uuid, length)) {
+            found = (int)i;
+            matches++;
+        }
+    }
+    for (uint32_t i = 0; i < sim_whole_count(sim.link); i++) {
+        int first = first_of(i);
+        print_uuid(sim_whole(sim.link, i), uuid);
+        if (first < 0 || !sim_device(sim.link, (uint32_t)first)->mig_slices || strncasecmp(entry, uuid, length))
+            continue;
+        found = first;
+        matches++;
+    }
+    return matches == 1 ? found : -1;
 }
 
 /* The device an entry names: a number, or the beginning of exactly one UUID. -1: none. */
 static int named(const char *entry, size_t length)
 {
-    int count = (int)sim_device_count(sim.link), found = -1;
     char *end;
     long number = strtol(entry, &end, 10);
     if (length && end == entry + length)
-        return number >= 0 && number < count ? (int)number : -1;
-    for (int i = 0; i < count && length > 4; i++) {
-        char uuid[41];
-        print_uuid(sim_device(sim.link, (uint32_t)i)->uuid, uuid);
-        if (!strncasecmp(entry, uuid, length)) {
-            if (found >= 0)
-                return -1;
-            found = i;
-        }
-    }
-    return found;
+        return number >= 0 && number < (long)sim_device_count(sim.link) ? (int)number : -1;
+    return length > 4 ? by_uuid(entry, length) : -1;
 }
 
 int visible_devices(const char *list, uint32_t visible[SIM_MAX_DEVICES])

@@ -29,6 +29,29 @@ static void reads(int line, const char *text, const char *expected)
 }
 #define REJECTS(text, expected) reads(__LINE__, text, expected)
 
+static uint64_t duration(const char *name)
+{
+    return profile_duration(profile_kernel(&profile, name), 0);
+}
+
+/* A kernel of several durations takes each of them about equally often, in an order that is no pattern and always the same. */
+static void durations(void)
+{
+    const struct profile_kernel *kernel = profile_kernel(&profile, "decides");
+    uint64_t seen[3] = { 0 }, repeats = 0, last = 0;
+    for (uint64_t i = 0; i < 3000; i++) {
+        uint64_t ns = profile_duration(kernel, i);
+        seen[ns == 50000 ? 0 : ns == 1000000 ? 1 : 2] += ns == 50000 || ns == 1000000 || ns == 7000000000;
+        repeats += ns == last;
+        last = ns;
+        CHECK(ns == profile_duration(kernel, i), "the %d. launch", (int)i);
+    }
+    CHECK(seen[0] + seen[1] + seen[2] == 3000, "other durations than given");
+    for (int i = 0; i < 3; i++)
+        CHECK(seen[i] > 900 && seen[i] < 1100, "duration %d: %d of 3000", i, (int)seen[i]);
+    CHECK(repeats > 900 && repeats < 1100, "repeated %d times", (int)repeats);
+}
+
 static void profiles(void)
 {
     char error[1024], base[512], text[1024];
@@ -37,14 +60,14 @@ static void profiles(void)
           && profile.info.total_bytes == 40ull << 30 && profile.info.time_scale == 1.0 && !strcmp(profile.name, "a100-40gb"), "values");
     CHECK(!profile_read(&profile, shipped, "a100-40gb-demo", error, sizeof error), "%s", error);
     CHECK(profile.timing.sm_count == 108 && profile.info.time_scale == 2.5 && !strcmp(profile.info.profile, "a100-40gb-demo"), "overlay");
-    CHECK(profile_duration(&profile, "serve_step") == 2000000 && profile_duration(&profile, "short_x") == 100000
-          && profile_duration(&profile, "other") == 0, "durations");
+    CHECK(duration("serve_step") == 2000000 && duration("short_x") == 100000
+          && duration("other") == 0, "durations");
 
     snprintf(base, sizeof base, "%s/base.toml", directory);
     snprintf(text, sizeof text, "%s/a100-40gb.toml", shipped);
     CHECK(!symlink(text, base), "%s: %s", base, strerror(errno));
     REJECTS("base = \"base\"\n[kernels]\n\"a*\" = 1.5 # a comment\n'b\"' = 2_000\n", NULL);
-    CHECK(profile_duration(&profile, "abc") == 1500000 && profile_duration(&profile, "b\"") == 2000000000, "quoted keys");
+    CHECK(duration("abc") == 1500000 && duration("b\"") == 2000000000, "quoted keys");
     REJECTS("base = \"base\"\n\n[timing]\nslice_ms = 0\n", "case.toml:4: timing.slice_ms: must be a number from 0.01 to 10000");
     REJECTS("base = \"base\"\n[timing]\nslice_ms = \"2\"\n", "case.toml:3: timing.slice_ms: must be a number");
     REJECTS("base = \"base\"\n[timing]\nslice_ms = 2 3\n", "case.toml:3: unexpected text after the value");
@@ -61,6 +84,13 @@ static void profiles(void)
     REJECTS("base = \"base\n", "case.toml:1: string has no closing \"");
     REJECTS("base = \"nothing\"\n", "case.toml:1: base: there is no profile nothing");
     REJECTS("base = \"case\"\n", "case.toml:1: base: more than 8 profiles above one another, or in a circle");
+    REJECTS("base = \"base\"\n[kernels]\n\"decides\" = \"0.05 1  7_000\"\n", NULL);
+    durations();
+    REJECTS("base = \"base\"\n[kernels]\n\"x\" = \"1 2 3 4 5 6 7 8\"\n", NULL);
+    REJECTS("base = \"base\"\n[kernels]\n\"x\" = \"1 2 3 4 5 6 7 8 9\"\n", "case.toml:3: kernels.x: must be a duration in ms");
+    REJECTS("base = \"base\"\n[kernels]\n\"x\" = \"1,2\"\n", "case.toml:3: kernels.x: must be a duration in ms");
+    REJECTS("base = \"base\"\n[kernels]\n\"x\" = \"1 0\"\n", "case.toml:3: kernels.x: must be a duration in ms");
+    REJECTS("base = \"base\"\n[kernels]\n\"x\" = \"\"\n", "case.toml:3: kernels.x: must be a duration in ms");
     REJECTS("base = \"base\"\n[kernels]\n\"x\" = 0\n", "case.toml:3: kernels.x: must be a duration in ms");
     REJECTS("[device]\nsm_count = 10\n", "device.memory_gib is missing");
     REJECTS("base = \"base\"\n[device]\nmemory_gib = 0.125\n", "device.reserved_mib leaves nothing");

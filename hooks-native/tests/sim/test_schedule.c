@@ -299,6 +299,44 @@ static void overruns(void)
     end();
 }
 
+/* A command that is not computed for longer than it may be held loses its place, and those of its context that follow hold none. */
+static void evictions(void)
+{
+    struct sched_profile impatient = easy;
+    impatient.hold_ns = 1000 * US;
+    impatient.merged = true;
+    begin(&impatient);
+    struct sched_context *stopped = context(), *other = context();
+    struct sched_queue *p = queue_of(stopped), *p2 = queue_of(stopped), *q = queue_of(other), *q2 = queue_of(other);
+    uncomputed[1] = uncomputed[2] = uncomputed[3] = true;
+    uint64_t kernel1 = kernel(p, 0, 100);
+    uint64_t copy1 = put(p2, 0, (struct sched_work){ .kind = SIM_COPY_H2D, .bytes = 1000 });
+    uint64_t copy2 = put(p2, 0, (struct sched_work){ .kind = SIM_COPY_H2D, .bytes = 1000 });
+    uint64_t guest = kernel(q, 10, 100), copied = put(q2, 10, (struct sched_work){ .kind = SIM_COPY_H2D, .bytes = 1000 });
+    sched_advance(s, 5000 * US);
+    EXPECT(guest, 1105, 1205);
+    EXPECT(copied, 1011, 1022);
+    CHECK(!seen[kernel1].done && !seen[copy1].done && sched_next(s) == SCHED_NEVER, "held, without a place");
+    uncomputed[2] = false;
+    sched_recheck(s, 6000 * US);
+    CHECK(seen[copy1].done && seen[copy1].end == 6000 * US, "it ends when it is computed");
+    sched_advance(s, 6500 * US);        /* it has computed something: what comes next holds its place again */
+    uint64_t behind = put(q2, 6600, (struct sched_work){ .kind = SIM_COPY_H2D, .bytes = 1000 });
+    sched_advance(s, 9000 * US);
+    EXPECT(behind, 7011, 7022);
+    uncomputed[1] = uncomputed[3] = false;
+    sched_recheck(s, 10000 * US);
+    CHECK(seen[kernel1].end == 10000 * US && seen[kernel1].run == 1100 * US && seen[copy2].end == 10000 * US, "the rest ends");
+    uncomputed[7] = true;
+    kernel(p, 11000, 100);
+    sched_advance(s, 15000 * US);
+    sched_context_drop(s, stopped, 16000 * US);     /* while it is held and has no place */
+    uint64_t last = kernel(q, 17000, 100);
+    sched_advance(s, 20000 * US);
+    EXPECT(last, 17005, 17105);
+    end();
+}
+
 static void drops(void)
 {
     begin(&easy);
@@ -391,6 +429,7 @@ int main(void)
     copies();
     events();
     overruns();
+    evictions();
     drops();
     two_devices();
     for (unsigned seed = 1; seed <= 300; seed++)

@@ -16,7 +16,7 @@ static const struct sched_profile easy = {
     .h2d_bytes_per_us = 1000, .d2h_bytes_per_us = 500, .memory_bytes_per_us = 10000,
 };
 
-struct seen { uint64_t start, end, run, overrun; uint32_t pieces; bool done, dropped; struct sched_piece first, second; };
+struct seen { uint64_t start, end, run, overrun; uint32_t pieces, kept; bool done, dropped; struct sched_piece first, second, last; };
 
 static struct schedule *s;
 static struct seen seen[MAX];           /* by ticket */
@@ -45,10 +45,13 @@ static inline void finished(void *arg, const struct sched_report *r)
     struct seen *one = &seen[r->work->ticket];
     *one = (struct seen){ .start = r->start_ns, .end = r->end_ns, .run = r->run_ns, .overrun = r->overrun_ns, .pieces = r->piece_count,
                           .dropped = r->dropped };
-    if (r->pieces) {
+    if (r->piece_kept)
         one->first = r->pieces[0];
+    if (r->piece_kept > 1) {
         one->second = r->pieces[1];
+        one->last = r->pieces[r->piece_kept - 1];
     }
+    one->kept = r->piece_kept;
 }
 static inline uint64_t took(void *arg, void *queue, uint64_t ticket) { (void)arg; (void)queue; (void)ticket; return 7 * US; }
 static inline void switched(void *arg, uint32_t device, uint32_t from, uint32_t to, uint64_t start, uint64_t finish)

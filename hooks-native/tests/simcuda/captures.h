@@ -2,6 +2,8 @@
 #ifndef SIM_TEST_CAPTURES_H
 #define SIM_TEST_CAPTURES_H
 
+#include <pthread.h>
+
 #include "graphs.h"
 
 static CUcontext ctx;
@@ -10,6 +12,22 @@ static CUstream a, b, c;
 static CUevent forked, joined, third;
 
 static inline void bump(void *at) { ++*(_Atomic int *)at; }
+
+static inline void *in_thread(void *argument)
+{
+    CUresult (*what)(void) = (CUresult (*)(void))(uintptr_t)argument;
+    OK(cuCtxSetCurrent(ctx));
+    return (void *)(intptr_t)what();
+}
+
+static inline CUresult elsewhere(CUresult (*what)(void))
+{
+    pthread_t thread;
+    void *result;
+    pthread_create(&thread, NULL, in_thread, (void *)(uintptr_t)what);
+    pthread_join(thread, &result);
+    return (CUresult)(intptr_t)result;
+}
 
 static inline size_t edges_of(CUgraph graph, CUgraphNode from[64], CUgraphNode to[64])
 {

@@ -75,6 +75,17 @@ static int run_late(const struct gpud_launch *launch, const void *params, uint64
     return run_times(launch, params, first, count);
 }
 
+/* The same with a factor of 1, and sleeps for so many milliseconds. */
+static int run_sleepy(const struct gpud_launch *launch, const void *params, uint64_t first, uint64_t count)
+{
+    struct times p = *(const struct times *)params;
+    struct timespec left = { p.factor / 1000, p.factor % 1000 * 1000000 };
+    while (nanosleep(&left, &left))
+        ;
+    p.factor = 1;
+    return run_times(launch, &p, first, count);
+}
+
 struct big { int32_t *out; unsigned char bytes[3000]; };
 
 /* The sum of a parameter of 3000 bytes. */
@@ -110,6 +121,7 @@ static const struct gpud_kernel_desc kernels[] = {
     KERNEL("late", run_late, add_params, 3, 16, 0, 0, 1024, 8),
     KERNEL("shape_late", run_late, add_params, 3, 16, 0, 0, 1024, 8),
     KERNEL("slow_times", run_times, add_params, 3, 16, 0, 0, 1024, 8),
+    KERNEL("sleepy", run_sleepy, add_params, 3, 16, 0, 0, 1024, 8),
     KERNEL("big", run_big, big_params, 2, 3008, 0, 0, 1024, 8),
     KERNEL("global", run_global, pointer_param, 1, 8, 0, 0, 1024, 8),
 };

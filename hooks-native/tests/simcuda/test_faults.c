@@ -326,6 +326,7 @@ static void test_garbage(void)
         {"cuMemAlloc: kill at", "at needs a whole number from 1"},
         {"cuMemAlloc: kill at 0", "not \"0\""},
         {"cuMemAlloc: kill at -1", "not \"-1\""},
+        {"cuMemAlloc: kill at 99999999999999999999", "not \"99999999999999999999\""},
         {"cuMemAlloc: kill never", "\"never\" is not one of"},
         {"cuMemAlloc: kill random 2 seed 1", "chance above 0"},
         {"cuMemAlloc: kill random 0.5", "needs a seed"},
@@ -348,7 +349,7 @@ static int ask(struct child *child)
 /* Uses are counted over all processes, also those that do not have the variable. */
 static void test_all(void)
 {
-    static const char *const rules = "all cuMemAlloc: fail OUT_OF_MEMORY from 4; cuMemAlloc: fail 802 at 1";
+    static const char *const rules = ", all, cuMemAlloc: fail OUT_OF_MEMORY from 4; cuMemAlloc: fail 802 at 1";
     char line[64], node[64];
     snprintf(node, sizeof node, "test-faults-all-%d", (int)getpid());
     struct child one = begin("allocate", rules, node);
@@ -361,7 +362,7 @@ static void test_all(void)
         CHECK(got[i] == expected[i], "use %d: %d", i, got[i]);
     struct child late = begin("refused", "all cu*: kill", node);
     GOOD(&late, "other rules");
-    CHECK(strstr(late.said, "already runs with \"all cuMemAlloc") != NULL, "%s", late.said);
+    CHECK(strstr(late.said, "already runs with \"all, cuMemAlloc") != NULL, "%s", late.said);
     GOOD(&one, rules);
     GOOD(&other, "the other");
 }

@@ -282,8 +282,8 @@ static void test_capture(void)
     OK(cuEventRecord(join_event, b));
     OK(cuStreamWaitEvent(a, join_event, 0));
     put(times, data, 1, 2, a);
-    EXPECT(CUDA_ERROR_CAPTURED_EVENT, cuEventQuery(join_event));
     OK(cuStreamEndCapture(a, &graph));
+    EXPECT(CUDA_ERROR_CAPTURED_EVENT, cuEventQuery(join_event));
     CHECK(value_at(data) == 0, "captured work ran");
     OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
     OK(cuGraphLaunch(exec, a));

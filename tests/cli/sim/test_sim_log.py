@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpud.cli.sim.devicelog import BadLog, DeviceLog, parse
+from gpud.cli.sim.devicelog import BadLog, DeviceLog, parse, read_log
 from gpud.cli.sim.picture import draw, joined, step_ns
 from gpud.cli.sim.summary import busy_ns, summarise
 from gpud.cli.sim.table import duration, size
@@ -33,7 +33,7 @@ def work(kind: str, pid: int, start_ms: float, end_ms: float, **fields: Any) -> 
     start, end = int(start_ms * MS), int(end_ms * MS)
     common = {
         "device": 0, "pid": pid, "context": pid, "queue": pid, "ticket": 1, "submit": start - MS, "start": start,
-        "end": end, "run": end - start, "slices": 1, "overrun": 0,
+        "end": end, "run": end - start, "slices": len(fields.get("pieces", [0])), "overrun": 0,
     }  # fmt: skip
     return line(kind, **(common | fields))
 
@@ -140,19 +140,68 @@ def test_wall_time_becomes_model_time() -> None:
     ("lines", "words"),
     [
         ([], "has no header"),
-        ([kernel(ONE, 1, 2)], "has no header"),
+        ([kernel(ONE, 1, 2)], "1: not a line .* before the header"),
         (["{"], "1: not a line of a device log"),
         ([header(), "[]"], "2: not a line of a device log"),
         ([header(), line("kernel", device=0)], "KeyError"),
         ([header(), work("copy", ONE, 1, 2, direction="up", bytes=1)], "direction 'up'"),
         ([header(), line("client", pid=1, what="danced", model_ns=0, reason="")], "what 'danced'"),
         ([header(time_scale=0)], "time_scale"),
+        ([header().replace('"time_scale": 2', '"time_scale": 1e999')], "time_scale inf"),
+        ([header(), header()], "a second header"),
+        ([counters(), header()], "1: not a line .* before the header"),
+        ([header(devices=10**9)], "devices 1000000000"),
+        ([header(), kernel(ONE, 1, 2, device=2)], "device 2"),
+        ([header(), kernel(ONE, 2, 1)], "end 1000000"),
+        ([header(), kernel(ONE, 1, 2, pieces=[[2, 1]])], "piece 1"),
+        ([header(), kernel(ONE, 1, 2).replace('"run": 1000000', '"run": 1e999')], "run inf"),
+        ([header(), kernel(ONE, 1, 2, run=1.5)], "run 1.5"),
+        ([header(), kernel(ONE, 1, 2, run=True)], "run True"),
+        ([header(), kernel(ONE, 1, 2, name=7)], "name is no text"),
+        ([header(), counters(valid=1)], "valid is neither"),
+        ([header(), "[" * 200_000], "2: not a line of a device log .RecursionError"),
+        (["x" * (1 << 24)], "does not end"),
         ([header(), counters(lost_lines=3)], "3 lines could not be written"),
     ],
 )
 def test_wrong_logs(lines: list[str], words: str) -> None:
     with pytest.raises(BadLog, match=words):
         parse(lines, "x")
+
+
+def test_a_log_that_is_cut_off(tmp_path: Path) -> None:
+    """Wherever its writer was killed: what is whole is read, and the log is not complete."""
+    text = "\n".join(SCRIPT) + "\n"
+    file = tmp_path / "log"
+    begin, end = text.index("\n") + 1, text.rindex("\n", 0, -1)
+    for length in [*range(begin, len(text), 41), end, len(text) - 2]:
+        file.write_text(text[:length])
+        log = read_log(file)
+        assert not log.complete
+        whole = text[:length].split("\n")
+        assert len(log.clients) == sum('"client"' in one and one.endswith("}") for one in whole)
+        summarise(log)
+    file.write_text(text[: begin - 2])
+    with pytest.raises(BadLog, match="1: not a line of a device log"):
+        read_log(file)
+    file.write_text(text.replace('"switch"', '"switch', 1))  # a line in the middle
+    with pytest.raises(BadLog, match="6: not a line of a device log"):
+        read_log(file)
+
+
+def test_texts_of_programs_do_no_harm() -> None:
+    """Names and reasons are anybody's: neither the picture nor the terminal suffers from them."""
+    evil = "\x00\ud800\x1b[2J<&\u202e"
+    lines = [header(node=evil), kernel(ONE, 1, 2, evil), line("fault", pid=1, model_ns=MS, call=evil, what=evil)]
+    log = parse(lines)
+    assert log.kernels[0].name == "???[2J<&?"
+    assert "???[2J<&?: ???[2J<&?" in list(ET.fromstring(draw(log).encode()).itertext())
+    json.dumps(summarise(log).document(), ensure_ascii=False).encode()
+
+
+def test_cuts_are_counted_beyond_the_pieces() -> None:
+    log = parse([header(), kernel(ONE, 1, 2, pieces=[[MS, 2 * MS]], slices=70_000)])
+    assert summarise(log).programs[0].cuts == 69_999
 
 
 def test_picture(log: DeviceLog) -> None:
