@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +11,18 @@ from gpud.testing.node import Node
 
 ROOT = Path(__file__).parent.parent
 NATIVE = Path(__file__).parent / "native"
+
+
+HIGH_AND_LOW = 'class high { match label("tier") == "online" }\n  class low { match any }'
+
+
+def policy_file(rules: str, classes: str = "class all { match any }") -> Mapping[str, str]:
+    """A policy called "bench" of these rules and classes, as a file's name and text."""
+    return {"bench.gpol": f'gpol 1\npolicy "bench" {{\n  doc "Of a bench."\n  {classes}\n  {rules}\n}}\n'}
+
+
+PREEMPT = policy_file("arbitrate preempt { order = [high, low]  resume_after = 1ms }", HIGH_AND_LOW)
+"""The gate of preempt alone: no window, and nothing that wants to know what launches cost."""
 
 
 def standin_dir() -> Path:
@@ -29,13 +41,30 @@ def program(source: Path) -> Iterator[Path]:
     """A C program, compiled for as long as the context lasts."""
     with tempfile.TemporaryDirectory(prefix="gpud-bench-") as directory:
         binary = Path(directory) / source.stem
-        command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(binary), "-lpthread", "-ldl"]
-        subprocess.run(command, check=True)
+        flags = ("-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'hooks-native' / 'include'}")
+        libraries = ("-lpthread", "-ldl", "-lm")
+        subprocess.run(["cc", *flags, str(source), "-o", str(binary), *libraries], check=True)
         yield binary
 
 
 @contextmanager
-def standin_node(policy: str = "preempt-mix(quiet = 1ms)") -> Iterator[Node]:
+def own_policies(files: Mapping[str, str] | None) -> Iterator[Path | None]:
+    """A directory with policies of a bench's own: names and texts of files. None: the shipped ones."""
+    if files is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="gpud-bench-") as name:
+        for file, text in files.items():
+            (Path(name) / file).write_text(text)
+        yield Path(name)
+
+
+@contextmanager
+def standin_node(
+    policy: str = "preempt-mix(quiet = 1ms)",
+    policies: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Node]:
     """A daemon with that policy on every device, and programs that load the stand-in driver."""
-    with Node(libraries=standin_dir(), policy=policy) as node:
+    with Node(libraries=standin_dir(), policy=policy, policies=policies, environment=environment) as node:
         yield node

@@ -8,16 +8,16 @@ from bench.report import Row, row_of_runs
 from gpud.cli.sim.devicelog import DeviceLog, Kernel, read_log
 from gpud.testing.node import Node, until
 
-RUNS = 3
 PROFILE = "a100-40gb-demo"
 KERNEL_MS = 2.0  # the profile's duration of both kernels; the window is one launch of low
 POLICY = "preempt-mix(quiet = 2.5ms, window = 1)"
 PROGRAMS = ROOT / "tests" / "e2e" / "programs"
 
 
-def low_gpu_after_high_ms() -> list[Row]:
-    """Rows: the median and the worst of all of high's bursts, model time. Target: the window (a kernel) and a slice."""
-    logs = [_run() for _ in range(RUNS)]
+def low_gpu_after_high_ms(runs: int) -> list[Row]:
+    """Rows of so many runs: the median and the worst of all of high's bursts, model time. Target: the window (a kernel)
+    and a slice."""
+    logs = [_run() for _ in range(runs)]
     slice_ms = logs[0].header.slice_ns / 1e6
     after = [low_after_high(log) for log in logs]
     return [

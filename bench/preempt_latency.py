@@ -6,11 +6,12 @@ stand-in driver, so nothing but gpud is measured. `low_gpu_after_high_ms` is fro
 still held it after a request of `high` had reached the device.
 """
 
+import os
 import statistics
 import sys
 from pathlib import Path
 
-from bench.harness import NATIVE, program, standin_node
+from bench.harness import NATIVE, PREEMPT, own_policies, program, standin_node
 from bench.low_after_high import PROFILE, low_gpu_after_high_ms
 from bench.report import Row, arguments, emit, row_of_runs
 from gpud.testing.node import Node
@@ -18,51 +19,82 @@ from gpud.testing.node import Node
 RUNS = 5
 ROUNDS = 400
 RESUME_AFTER_NS = 1_000_000
-BOARD_BYTES = 3 << 20
+BOARD_BYTES = 9 << 20
+LOWS = (1, 4, 16)
 
 
-def measure(node: Node, binary: Path, board: Path, *, bare: bool) -> tuple[list[float], list[float]]:
-    """(reaction, resume) of each round, in µs. `bare`: without gpud, by a word that both programs share."""
-    board.write_bytes(bytes(BOARD_BYTES))
+def measure(node: Node, binary: Path, lows: int, rounds: int, *, bare: bool) -> tuple[list[float], list[float]]:
+    """(reaction, resume) of each round, in µs. `bare`: without gpud, by a word that the programs share."""
+    board = node.directory / "board"
+    board.write_bytes(b"")
+    os.truncate(board, BOARD_BYTES)
     mode, managed = ("bare-", False) if bare else ("", True)
-    low = node.run([binary, f"{mode}low", board], managed=managed, labels={"tier": "batch"})
-    high = node.run([binary, f"{mode}high", board, str(ROUNDS), "2500"], managed=managed, labels={"tier": "online"})
-    text, _ = high.communicate(timeout=120)
-    low.communicate(timeout=20)
+    low = [
+        node.run([str(binary), f"{mode}low", str(board), str(index)], managed=managed, labels={"tier": "batch"})
+        for index in range(lows)
+    ]
+    command = [
+        str(binary),
+        f"{mode}high",
+        str(board),
+        str(lows),
+        str(rounds),
+        "2500",
+        "0" if bare else str(RESUME_AFTER_NS // 1000),
+    ]
+    text, _ = node.run(command, managed=managed, labels={"tier": "online"}).communicate(timeout=120)
+    for job in low:
+        job.communicate(timeout=20)
     reactions, resumes = [], []
     for line in text.splitlines():
         launched, synchronised, before, after = (int(part) for part in line.split())
         reactions.append(max(before - launched, 0) / 1e3)
         resumes.append((after - synchronised - RESUME_AFTER_NS) / 1e3)
-    if len(reactions) < ROUNDS * 0.9:
-        sys.exit(f"preempt_latency: low was held in {len(reactions)} of {ROUNDS} rounds only: is the gate on?")
+    if len(reactions) < rounds * 0.9:
+        sys.exit(f"preempt_latency: low was held in {len(reactions)} of {rounds} rounds only: is the gate on?")
     return reactions, resumes
 
 
-def main() -> None:
-    options = arguments(__doc__ or "").parse_args()
+def rows_of(node: Node, binary: Path, lows: int, runs: int, rounds: int) -> list[Row]:
+    """With so many low clients at once: gpud and the bare word in turns."""
     medians, tails, resumes, bare_medians, bare_tails = [], [], [], [], []
+    for _ in range(runs):
+        reaction, resume = measure(node, binary, lows, rounds, bare=False)
+        medians.append(statistics.median(reaction))
+        tails.append(statistics.quantiles(reaction, n=100)[98])
+        resumes.append(statistics.median(resume))
+        bare, _ = measure(node, binary, lows, rounds, bare=True)
+        bare_medians.append(statistics.median(bare))
+        bare_tails.append(statistics.quantiles(bare, n=100)[98])
+    many = "" if lows == 1 else f"_{lows}low"
+    return [
+        row_of_runs(f"reaction{many}_us", medians, "µs", 0.2),
+        row_of_runs(f"reaction{many}_p99_us", tails, "µs", 1.0),
+        row_of_runs(f"bare_reaction{many}_us", bare_medians, "µs"),
+        row_of_runs(f"bare_reaction{many}_p99_us", bare_tails, "µs"),
+        row_of_runs(f"resume{many}_us", resumes, "µs", 50.0),
+    ]
+
+
+def main() -> None:
+    options = arguments(__doc__ or "", quick=True).parse_args()
+    rows: list[Row] = []
+    runs, rounds = (1, 100) if options.quick else (RUNS, ROUNDS)
     with (
         program(NATIVE / "preempt_pair.c") as binary,
-        standin_node("preempt-mix(quiet = 1ms, window = unlimited)") as node,
+        own_policies(PREEMPT) as policies,
+        standin_node("bench", policies) as node,
     ):
-        for _ in range(RUNS):
-            reaction, resume = measure(node, binary, node.directory / "board", bare=False)
-            medians.append(statistics.median(reaction))
-            tails.append(statistics.quantiles(reaction, n=100)[98])
-            resumes.append(statistics.median(resume))
-            bare, _ = measure(node, binary, node.directory / "board", bare=True)
-            bare_medians.append(statistics.median(bare))
-            bare_tails.append(statistics.quantiles(bare, n=100)[98])
-    rows: list[Row] = [
-        row_of_runs("reaction_us", medians, "µs", 0.2),
-        row_of_runs("reaction_p99_us", tails, "µs", 1.0),
-        row_of_runs("bare_reaction_us", bare_medians, "µs"),
-        row_of_runs("bare_reaction_p99_us", bare_tails, "µs"),
-        row_of_runs("resume_us", resumes, "µs", 50.0),
-        *low_gpu_after_high_ms(),
-    ]
-    emit("preempt_latency", f"stand-in driver; low_gpu_after_high_*: simulated, profile {PROFILE}", rows, options.json)
+        for lows in LOWS:
+            rows += rows_of(node, binary, lows, runs, rounds)
+    rows += low_gpu_after_high_ms(1 if options.quick else 3)
+    emit(
+        "preempt_latency",
+        f"stand-in driver; low_gpu_after_high_*: simulated, profile {PROFILE}",
+        rows,
+        options.json,
+        rehearsal=options.quick,
+    )
 
 
 if __name__ == "__main__":

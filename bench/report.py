@@ -50,15 +50,22 @@ def row_of_runs(
     )
 
 
-def arguments(description: str) -> argparse.ArgumentParser:
-    """A parser with the options that every bench has."""
+def arguments(description: str, *, quick: bool = False) -> argparse.ArgumentParser:
+    """A parser with the options that every bench has. `quick`: it can do with a look."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", action="store_true", help="print the result as JSON on the last line")
+    if quick:
+        parser.add_argument(
+            "--quick", action="store_true", help="a rehearsal: everything once and short, no measurement"
+        )
     return parser
 
 
-def emit(bench: str, device: str, rows: Sequence[Row], as_json: bool) -> None:
-    """Prints the table, and the JSON line if asked. `device` says "simulated, profile X" where it is."""
+def emit(bench: str, device: str, rows: Sequence[Row], as_json: bool, *, rehearsal: bool = False) -> None:
+    """Prints the table, and the JSON line if asked. `device` says "simulated, profile X" where it is. A rehearsal meets
+    no target and misses none: it is too short."""
+    if rehearsal:
+        device, rows = f"{device}; a rehearsal, no measurement", [attrs.evolve(row, target=None) for row in rows]
     print(f"{bench} · {device}")
     width = max(len(row.name) for row in rows)
     for row in rows:

@@ -148,6 +148,7 @@ async def run(
                 simulated=config.sim.profile if config.sim else None,
                 began_ns=began_ns,
                 devices=lambda: _devices(driver, engine),
+                look=lambda: engine.ask_driver(driver),
                 driver=driver.trouble,
                 attach_ns=lambda: sessions.attach_ns,
                 process_of=process_of,
@@ -241,7 +242,8 @@ def _alive(pid: int, started: int) -> bool:
 async def _devices(driver: Driver, engine: Engine) -> tuple[DeviceView, ...]:
     usage = await driver.usage()
     engine.handle(inventory.found(usage.values()))
-    return inventory.views(engine.state, usage, os.getpid())
+    await engine.ask_driver(driver)
+    return inventory.views(engine.state, usage)
 
 
 async def _ask_driver(config: Config, driver: Driver) -> dict[bytes, Usage]:
@@ -249,10 +251,7 @@ async def _ask_driver(config: Config, driver: Driver) -> dict[bytes, Usage]:
     usage = await driver.usage()
     if driver.trouble() != "ok":
         if config.sim is not None:
-            raise SetupError(
-                f"the simulated GPU does not start ({config.sim.profile}): {driver.trouble()}; "
-                "the line before this one, if there is one, says why"
-            )
+            raise SetupError(f"the simulated GPU does not start: {driver.trouble()}")
         log.info("%s", driver.trouble())
     return usage
 

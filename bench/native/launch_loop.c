@@ -1,7 +1,8 @@
-/* launch_loop THREADS LAUNCHES: calls cuLaunchKernel of whatever driver dlopen finds, LAUNCHES times in each of THREADS threads at
- * once, and prints the mean cost of a call for each thread, in ns of its own CPU time (what a shared machine
+/* launch_loop THREADS LAUNCHES [BURST SPIN_US]: calls cuLaunchKernel of whatever driver dlopen finds, LAUNCHES times in each of
+ * THREADS threads at once, and prints the mean cost of a call for each thread, in ns of its own CPU time (what a shared machine
  * gives to others meanwhile does not count). The pointer comes from dlsym on a handle, as frameworks do. A
- * fifth of the launches go first, untimed, so that attach, slots and caches are warm. With a third argument it then waits for a
+ * fifth of the launches go first, untimed, so that attach, slots and caches are warm. With BURST the thread spins for SPIN_US after each
+ * BURST launches, so that a tenant whose launches cost more GPU time than this loop takes keeps a budget. It then waits for a
  * line on stdin before it ends, so that the page's counts can be read while the client lives. */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -15,7 +16,7 @@ static launch_fn launch;
 static int (*set_context)(void *);
 static void *context, *function;
 static pthread_barrier_t ready;
-static long launches;
+static long launches, burst, spin_us;
 
 static double ns_of(clockid_t clock)
 {
@@ -24,11 +25,21 @@ static double ns_of(clockid_t clock)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static void loop(long count)
+/* ns of CPU time that the launches took. */
+static double loop(long count)
 {
-    for (long i = 0; i < count; i++)
-        if (launch(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != 0)
-            abort();
+    double took = 0;
+    for (long made = 0; made < count; made += burst) {
+        double begin = ns_of(CLOCK_THREAD_CPUTIME_ID);
+        for (long i = 0; i < burst; i++)
+            if (launch(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != 0)
+                abort();
+        took += ns_of(CLOCK_THREAD_CPUTIME_ID) - begin;
+        double rested = ns_of(CLOCK_MONOTONIC) + (double)spin_us * 1e3;
+        while (spin_us && ns_of(CLOCK_MONOTONIC) < rested)
+            ;
+    }
+    return took;
 }
 
 static void *worker(void *result)
@@ -36,9 +47,7 @@ static void *worker(void *result)
     set_context(context);
     loop(launches / 5);
     pthread_barrier_wait(&ready);
-    double begin = ns_of(CLOCK_THREAD_CPUTIME_ID);
-    loop(launches);
-    *(double *)result = (ns_of(CLOCK_THREAD_CPUTIME_ID) - begin) / (double)launches;
+    *(double *)result = loop(launches) / (double)launches;
     return NULL;
 }
 
@@ -54,12 +63,16 @@ static void *need(void *library, const char *name)
 
 int main(int argc, char **argv)
 {
-    if (argc < 3) {
-        fprintf(stderr, "usage: launch_loop THREADS LAUNCHES [wait]\n");
+    if (argc != 3 && argc != 5) {
+        fprintf(stderr, "usage: launch_loop THREADS LAUNCHES [BURST SPIN_US]\n");
         return 2;
     }
     int threads = atoi(argv[1]);
-    launches = atol(argv[2]);
+    burst = argc == 5 ? atol(argv[3]) : atol(argv[2]) / 5;
+    spin_us = argc == 5 ? atol(argv[4]) : 0;
+    if (burst < 1 || spin_us < 0)
+        return 2;
+    launches = atol(argv[2]) / burst / 5 * burst * 5; /* whole bursts, also of a fifth */
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     if (!library || threads < 1 || threads > 64) {
         fprintf(stderr, "launch_loop: %s\n", library ? "THREADS must be 1 … 64" : dlerror());
@@ -90,7 +103,6 @@ int main(int argc, char **argv)
         printf("%s%.3f", i ? ", " : "", cost[i]);
     printf("]}\n");
     fflush(stdout);
-    if (argc > 3)
-        (void)getchar();
+    (void)getchar();
     return 0;
 }

@@ -1,12 +1,15 @@
-/* preempt_pair high|low|bare-high|bare-low FILE [ROUNDS IDLE_US]: the two sides of bench/preempt_latency. FILE is shared memory of both.
+/* preempt_pair low|bare-low FILE INDEX, preempt_pair high|bare-high FILE LOWS ROUNDS IDLE_US RESUME_US: the sides of
+ * bench/preempt_latency. FILE is shared memory of all.
  *
  * low   launches without pause. A gap of more than 100 µs between two launches that returned is written down as the pair
  *       (returned before, returned after), in ns of CLOCK_MONOTONIC. Ends when high says so.
  * high  ROUNDS times: idle for IDLE_US and a bit (so that it meets low anywhere), stamp, launch, stay active for 300 µs, synchronise,
- *       stamp. Ends by setting `over`.
+ *       stamp. Ends by setting `over`, and prints for each round: launched, synchronised, the last launch of any low that still
+ *       got through, the first one after.
  * bare   the contrast, without gpud: high stores one word to the shared memory where it would launch, and low looks at that word
  *        before each launch. No gate can be faster on this machine.
- * The pair that spans a synchronise of high gives both figures: the last launch that still got through, and the first after. */
+ * The pair that spans a synchronise of high gives both figures. Where there are more programs than processors, a low loses its processor
+ * within a launch now and then; such a launch is both the end of a gap and the beginning of the next, and counts by its begin. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -18,14 +21,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ROOM 65536
+#define ROUNDS 4096
+#define ROOM 32768
+#define LOWS 16
+struct gap { uint64_t before, after; };
 struct board {
-    atomic_int low_runs, over;
+    atomic_uint low_runs, over;
     _Alignas(64) atomic_int claimed; /* the bare gate */
     char pad[60];
-    atomic_uint rounds, gaps;
-    uint64_t launched[ROOM], synchronised[ROOM];
-    uint64_t before[ROOM], after[ROOM];
+    uint64_t launched[ROUNDS], synchronised[ROUNDS];
+    struct low {
+        _Alignas(64) atomic_uint gaps;
+        struct gap gap[ROOM];
+    } low[LOWS];
 };
 
 typedef int (*launch_fn)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
@@ -63,8 +71,9 @@ static int once(void)
     return launch(context, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
 }
 
-static void low(struct board *board)
+static void low(struct board *board, struct low *low)
 {
+    int runs = 0;
     uint64_t last = now_ns();
     while (!atomic_load_explicit(&board->over, memory_order_relaxed)) {
         while (bare && atomic_load_explicit(&board->claimed, memory_order_relaxed))
@@ -72,15 +81,16 @@ static void low(struct board *board)
         if (once() != 0)
             exit(1);
         uint64_t now = now_ns();
-        unsigned n = atomic_load_explicit(&board->gaps, memory_order_relaxed);
+        unsigned n = atomic_load_explicit(&low->gaps, memory_order_relaxed);
         if (now - last > 100000 && n < ROOM) {
-            board->before[n] = last;
-            board->after[n] = now;
-            atomic_store(&board->gaps, n + 1);
+            low->gap[n] = (struct gap){last, now};
+            atomic_store(&low->gaps, n + 1);
         }
         last = now;
-        if (!atomic_load_explicit(&board->low_runs, memory_order_relaxed))
-            atomic_store(&board->low_runs, 1);
+        if (!runs) {
+            runs = 1;
+            atomic_fetch_add(&board->low_runs, 1);
+        }
     }
 }
 
@@ -90,12 +100,12 @@ static void until(uint64_t when)
         ;
 }
 
-static void high(struct board *board, unsigned rounds, uint64_t idle_ns)
+static void high(struct board *board, unsigned lows, unsigned rounds, uint64_t idle_ns)
 {
-    while (!atomic_load(&board->low_runs))
+    while (atomic_load(&board->low_runs) < lows)
         usleep(1000);
     uint64_t random = 88172645463325252u;
-    for (unsigned i = 0; i < rounds && i < ROOM; i++) {
+    for (unsigned i = 0; i < rounds; i++) {
         random ^= random << 13, random ^= random >> 7, random ^= random << 17;
         struct timespec pause = {0, (long)(idle_ns + random % 500000)};
         nanosleep(&pause, NULL);
@@ -111,16 +121,51 @@ static void high(struct board *board, unsigned rounds, uint64_t idle_ns)
             atomic_store_explicit(&board->claimed, 0, memory_order_release);
         board->launched[i] = begin;
         board->synchronised[i] = now_ns();
-        atomic_store(&board->rounds, i + 1);
     }
     usleep(50000);
     atomic_store(&board->over, 1);
 }
 
+/* The gap of this low that spans `when`, *g before it or there; false: it has none. */
+static int spanning(const struct low *low, unsigned *g, uint64_t when, struct gap *found)
+{
+    unsigned gaps = atomic_load(&low->gaps);
+    while (*g < gaps && low->gap[*g].after < when)
+        ++*g;
+    if (*g == gaps || low->gap[*g].before >= when)
+        return 0;
+    *found = low->gap[*g];
+    for (unsigned i = *g; i > 0 && low->gap[i - 1].after == found->before; i--)
+        found->before = low->gap[i - 1].before;
+    return 1;
+}
+
+static void report(struct board *board, unsigned lows, unsigned rounds, uint64_t resume_ns)
+{
+    unsigned at[LOWS] = {0};
+    for (unsigned i = 0; i < rounds; i++) {
+        uint64_t before = 0, after = UINT64_MAX;
+        struct gap gap;
+        for (unsigned n = 0; n < lows; n++) {
+            if (!spanning(&board->low[n], &at[n], board->synchronised[i], &gap))
+                continue;
+            before = gap.before > before ? gap.before : before;
+            if (gap.after + 50000 >= board->synchronised[i] + resume_ns) /* else it was not held, but had no processor */
+                after = gap.after < after ? gap.after : after;
+        }
+        if (before && after != UINT64_MAX)
+            printf("%llu %llu %llu %llu\n", (unsigned long long)board->launched[i], (unsigned long long)board->synchronised[i],
+                   (unsigned long long)before, (unsigned long long)after);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    if (argc < 3) {
-        fprintf(stderr, "usage: preempt_pair high|low FILE [ROUNDS IDLE_US]\n");
+    bare = argc > 1 && !strncmp(argv[1], "bare-", 5);
+    int is_low = argc == 4 && !strcmp(argv[1] + 5 * bare, "low");
+    unsigned number = argc > 3 ? (unsigned)atoi(argv[3]) : 0, rounds = argc > 4 ? (unsigned)atoi(argv[4]) : 0;
+    if ((!is_low && argc != 7) || number > LOWS - (unsigned)is_low || rounds > ROUNDS) {
+        fprintf(stderr, "usage: preempt_pair low FILE INDEX, preempt_pair high FILE LOWS ROUNDS IDLE_US RESUME_US\n");
         return 2;
     }
     int fd = open(argv[2], O_RDWR);
@@ -130,19 +175,11 @@ int main(int argc, char **argv)
         return 1;
     }
     start_driver();
-    bare = !strncmp(argv[1], "bare-", 5);
-    if (!strcmp(argv[1] + 5 * bare, "low")) {
-        low(board);
+    if (is_low) {
+        low(board, &board->low[number]);
         return 0;
     }
-    high(board, (unsigned)atoi(argv[3]), (uint64_t)atol(argv[4]) * 1000);
-    unsigned gaps = atomic_load(&board->gaps), rounds = atomic_load(&board->rounds);
-    for (unsigned i = 0, g = 0; i < rounds; i++) { /* one line a round: launched synchronised before after */
-        while (g < gaps && board->after[g] < board->synchronised[i])
-            g++;
-        if (g < gaps && board->before[g] < board->synchronised[i])
-            printf("%llu %llu %llu %llu\n", (unsigned long long)board->launched[i], (unsigned long long)board->synchronised[i],
-                   (unsigned long long)board->before[g], (unsigned long long)board->after[g]);
-    }
+    high(board, number, rounds, (uint64_t)atol(argv[5]) * 1000);
+    report(board, number, rounds, (uint64_t)atol(argv[6]) * 1000);
     return 0;
 }

@@ -1,20 +1,23 @@
 """`gpud run`'s side of the session protocol (gpud_wire.h): asks the daemon for a job. Standard library only."""
 
 import contextlib
+import math
 import socket
 import struct
 import time
+from collections.abc import Callable
 
 from gpud.cli.failure import EXIT_FAILED, EXIT_NO_DAEMON, EXIT_REFUSED, EXIT_TIMED_OUT, Failure
 from gpud.model import refusals
 
 MAGIC = 0x4447
 VERSION_MIN = VERSION_MAX = 1
-PAGE_VERSION = 1
+PAGE_VERSION = 2
 MAX_BYTES = 16384
 HELLO, PONG, LAUNCH = 1, 2, 9
-PING, REFUSED, DETACH, JOB, ATTACHED = 64, 66, 69, 70, 71
+PING, REFUSED, DETACH, JOB, ATTACHED, QUEUED = 64, 66, 69, 70, 71, 76
 ROLE_LAUNCHER = 2
+NO_BOUND = 0xFFFFFFFF
 
 HEAD = struct.Struct("<HHI")
 HELLO_BODY = struct.Struct("<HHHHIIQ")
@@ -35,11 +38,17 @@ class Job:
         self.connection = connection
 
 
-def ask_for_job(path: str, lines: list[str], timeout_s: float) -> Job:
+def ask_for_job(
+    path: str, lines: list[str], timeout_s: float, *, patient: bool = False, say: Callable[[str], None] = print
+) -> Job:
     """Connects to the daemon's socket at `path` and launches a job described by `lines` (`key=value`).
+
+    Where the policy keeps it in line, `say` hears so. `patient`: it waits there for as long as the policy lets it; else
+    for what is left of `timeout_s`.
 
     Raises `Failure`: 75 nobody there, 77 refused by the policy, 124 no answer within `timeout_s`, 125 anything else.
     """
+    line = ""
     deadline = time.monotonic() + timeout_s
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
     try:
@@ -53,6 +62,13 @@ def ask_for_job(path: str, lines: list[str], timeout_s: float) -> Job:
                 raise Failure("labels and command are too long for one message (16 KiB)", "shorten the labels")
             _send(connection, LAUNCH, TEXT_BODY.pack(0, len(text)) + text)
             kind, body = _receive(connection, path, deadline)
+            while kind == QUEUED:
+                seconds, line = _text(body, path)
+                bound = "" if seconds == NO_BOUND else f", for {_duration(seconds)} at most"
+                say(f"waits in line{bound}: {line}")
+                if patient:
+                    deadline = math.inf if seconds == NO_BOUND else time.monotonic() + seconds + timeout_s
+                kind, body = _receive(connection, path, deadline)
         if kind == JOB:
             number, environment = _text(body, path)
             return Job(number, _variables(environment, path), connection)
@@ -61,6 +77,12 @@ def ask_for_job(path: str, lines: list[str], timeout_s: float) -> Job:
         raise _not_understood(path)
     except BaseException as error:
         connection.close()
+        if isinstance(error, TimeoutError) and line:
+            raise Failure(
+                f"the job was not let in within {timeout_s:g} s: {line}",
+                "wait longer: --timeout, or without it for as long as the policy lets it wait",
+                code=EXIT_TIMED_OUT,
+            ) from None
         if isinstance(error, TimeoutError):
             raise Failure(
                 f"the daemon at {path} did not answer within {timeout_s:g} s",
@@ -103,7 +125,7 @@ def _send(connection: socket.socket, kind: int, body: bytes) -> None:
 
 def _receive(connection: socket.socket, path: str, deadline: float) -> tuple[int, bytes]:
     """The next message as type and body; ATTACHED cannot come here yet."""
-    connection.settimeout(max(deadline - time.monotonic(), 0.001))
+    connection.settimeout(None if deadline == math.inf else max(deadline - time.monotonic(), 0.001))
     try:
         packet = connection.recv(MAX_BYTES + 1)
     except ConnectionResetError:
@@ -116,6 +138,10 @@ def _receive(connection: socket.socket, path: str, deadline: float) -> tuple[int
     if magic != MAGIC or length != len(packet):
         raise _not_understood(path)
     return kind, packet[HEAD.size :]
+
+
+def _duration(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 120 else f"{seconds / 60:.3g} min"
 
 
 def _text(body: bytes, path: str) -> tuple[int, str]:

@@ -1,23 +1,28 @@
 """`gpud ps`: jobs and their state."""
 
+import os
+
 import click
 
+from gpud.cli.gpu_time import brief
 from gpud.cli.screen import ago, client, console, escape, print_json, size, table
-from gpud.model.views import JobView
+from gpud.model.views import JobView, UnmanagedView
 
 
 @click.command("ps")
-@click.option("--json", "as_json", is_flag=True, help="One JSON list of jobs.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON list of jobs. (Unmanaged processes: gpud status --json.)"
+)
 def command(as_json: bool) -> None:
-    """Jobs and their state, oldest first."""
+    """Jobs and their state, oldest first; then processes on a GPU that are no job's: no policy holds them."""
     with client() as daemon:
         jobs = sorted(daemon.ps(), key=lambda job: job.id)
+        strangers = [] if as_json else daemon.unmanaged()
     if as_json:
         print_json(jobs)
         return
-    shown = table(
-        "job", "name", "user", "class", "state", "gpu", "memory", "age", "pids", "why", right=("job", "memory", "age")
-    )
+    columns = ("job", "name", "user", "class", "state", "gpu", "gpu time", "memory", "age", "pids", "why")
+    shown = table(*columns, right=("job", "gpu time", "memory", "age"))
     for job in jobs:
         shown.add_row(
             str(job.id),
@@ -26,12 +31,23 @@ def command(as_json: bool) -> None:
             _class(job),
             job.state,
             ",".join(map(str, job.devices)) or "–",
+            ", ".join(map(brief, job.time)) or "–",
             size(job.used_bytes),
             ago(job.age_ns),
             ",".join(map(str, job.pids)) or "–",
             escape(job.why.text) if job.why else "",
         )
-    console().print(shown if jobs else "no jobs; start one with: gpud run PROGRAM")
+    for one in strangers:
+        gpu = "–" if one.device is None else str(one.device)
+        shown.add_row(
+            "–", escape(_program(one)), escape(one.user), "–", "unmanaged", gpu, "–", size(one.used_bytes), "–",
+            str(one.pid), "it runs without gpud: no policy holds it",
+        )  # fmt: skip
+    console().print(shown if jobs or strangers else "no jobs; start one with: gpud run PROGRAM")
+
+
+def _program(process: UnmanagedView) -> str:
+    return os.path.basename(process.command.split(" ")[0]) or "?"
 
 
 def _class(job: JobView) -> str:

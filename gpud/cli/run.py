@@ -55,7 +55,8 @@ def _run(arguments: list[str]) -> int:
         "gpu": options.get("--gpu"),
         "exe": os.path.abspath(program),
     }
-    job = ask_for_job(path, describe(wanted, options.all("--label"), command), timeout_s)
+    lines = describe(wanted, options.all("--label"), command)
+    job = ask_for_job(path, lines, timeout_s, patient=not options.has("--timeout"), say=_say)
     if reason:
         print(f"gpud run: warning: {reason}; it runs unmanaged", file=sys.stderr)
     if environment.get("GPUD_DISABLE") == "1":
@@ -66,6 +67,10 @@ def _run(arguments: list[str]) -> int:
     if options.has("--gpu"):
         merged["CUDA_VISIBLE_DEVICES"] = options.get("--gpu")
     return supervise(program, command, merged, job.connection, drain)
+
+
+def _say(text: str) -> None:
+    print(f"gpud run: {text}", file=sys.stderr, flush=True)
 
 
 def parse(arguments: list[str]) -> tuple[Asked, list[str]]:

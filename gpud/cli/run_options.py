@@ -32,7 +32,12 @@ OPTIONS = (
     Option("--label", "KEY=VALUE", "a label that the policy may look at, such as tier=online", repeats=True),
     Option("--name", "NAME", "what the job is called on screens; default: the program's name"),
     Option("--gpu", "N|UUID", "the device the job may see"),
-    Option("--timeout", "DURATION", "how long to wait for the daemon, such as 500ms, 10s or 2min; default 10s"),
+    Option(
+        "--timeout",
+        "DURATION",
+        "how long to wait for the daemon, such as 500ms, 10s or 2min; default 10s. Where the "
+        "policy keeps jobs in line: also how long to wait there; default: as long as the policy lets it",
+    ),
     Option("--sim", "", "use the simulated GPU"),
     Option("--unmanaged", "", "go on, with a warning, when the hook cannot be loaded into the program"),
     Option("--help", "", "show this and end"),

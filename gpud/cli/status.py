@@ -4,7 +4,7 @@ import click
 
 from gpud.cli.policy.changes import policies_text, set_line
 from gpud.cli.screen import ago, client, console, escape, print_json, size, table
-from gpud.model.views import PolicyView
+from gpud.model.views import DeviceView, PolicyView, UnmanagedView
 
 
 @click.command("status")
@@ -40,9 +40,10 @@ def command(as_json: bool) -> None:
             "memory",
             "used",
             "busy",
+            "power",
             "jobs",
             "unmanaged",
-            right=("gpu", "memory", "used", "busy"),
+            right=("gpu", "memory", "used", "busy", "power"),
         )
         for device in status.devices:
             shown.add_row(
@@ -52,10 +53,22 @@ def command(as_json: bool) -> None:
                 size(device.total_bytes),
                 size(device.used_bytes),
                 "–" if device.utilisation is None else f"{device.utilisation:.0%}",
+                _power(device),
                 ",".join(map(str, device.jobs)) or "–",
-                ",".join(map(str, device.unmanaged_pids)) or "–",
+                ", ".join(map(_process, device.unmanaged)) or "–",
             )
         out.print(shown)
+
+
+def _power(device: DeviceView) -> str:
+    """`312 W, 71 °C`"""
+    power = None if device.power_w is None else f"{device.power_w:.0f} W"
+    degrees = None if device.temperature_c is None else f"{device.temperature_c:.0f} °C"
+    return ", ".join(filter(None, (power, degrees))) or "–"
+
+
+def _process(one: UnmanagedView) -> str:
+    return f"{one.pid} ({size(one.used_bytes)})"
 
 
 def _gpu(row: PolicyView) -> str:

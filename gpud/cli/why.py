@@ -3,8 +3,9 @@
 import click
 from rich.console import Console
 
+from gpud.cli.gpu_time import lines
 from gpud.cli.screen import client, console, escape, print_json
-from gpud.model.views import ExplainView, JobView, WhyDevice
+from gpud.model.views import ExplainView, JobView, TimeView, WhyDevice
 
 
 @click.command("why")
@@ -25,17 +26,25 @@ def command(job: int, as_json: bool) -> None:
     for one in why.job.classes:
         _line(out, f"  {escape(_class(one.policy, one.job_class, one.how))}")
     for device in why.devices:
-        _device(out, device)
+        _device(out, device, [time for time in why.job.time if time.device == device.device])
     if not why.devices:
         _line(out, "  it has no device yet")
 
 
-def _device(out: Console, device: WhyDevice) -> None:
+def _device(out: Console, device: WhyDevice, times: list[TimeView]) -> None:
     policies = ", ".join(device.policies) or "no policy"
     ranked = f", rank {device.rank} (0 is the highest)" if device.arbiter == "preempt" else ""
     _line(out, f"[bold]gpu {device.device}[/bold]  {escape(policies)}: arbitrate {device.arbiter}{ranked}")
+    for time in times:
+        for text in lines(time):
+            _line(out, f"  {escape(text)}")
+    built_in = [knob for knob in device.knobs if not knob.because.line and knob.in_force]
     for knob in device.knobs:
-        _knob(out, knob)
+        if knob not in built_in:
+            _knob(out, knob)
+    if built_in:
+        names = ", ".join(dict.fromkeys(knob.because.knob.rpartition(".")[2] for knob in built_in))
+        _line(out, f"  as built in: {escape(names)}")
 
 
 def _knob(out: Console, view: ExplainView) -> None:

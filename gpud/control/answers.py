@@ -5,6 +5,7 @@ itself. Those about policies are in policy_answers.py.
 import time
 from collections.abc import Awaitable, Callable
 
+import trio
 from attrs import frozen
 
 import gpud
@@ -16,8 +17,10 @@ from gpud.engine.service import Engine
 from gpud.engine.why import why
 from gpud.model.errors import Refused
 from gpud.model.ids import JobId
-from gpud.model.views import DeviceView, StatusView
+from gpud.model.views import DeviceView, StatusView, WhyView
 
+DRIVER_S = 1.0
+"""How long a list waits for the driver."""
 ProcessOf = Callable[[int], tuple[int, tuple[tuple[int, int], ...]] | None]
 """pid → (start time, ancestors), None when there is no such process."""
 
@@ -33,6 +36,8 @@ class Answers:
     simulated: str | None
     began_ns: int
     devices: Callable[[], Awaitable[tuple[DeviceView, ...]]]
+    look: Callable[[], Awaitable[None]]
+    """Lets the engine hear what the driver says now."""
     driver: Callable[[], str]
     attach_ns: Callable[[], int | None]
     process_of: ProcessOf
@@ -43,6 +48,8 @@ class Answers:
                 return wire.StatusAnswer(status=await self._status())
             case wire.AskPs():
                 return self._ps()
+            case wire.AskUnmanaged():
+                return await self._unmanaged()
             case wire.AskStats():
                 return self._stats(ask.job)
             case wire.AskJobOf():
@@ -82,7 +89,16 @@ class Answers:
         engine = self.engine
         sums, now = engine.pages.counters(), engine.now()
         tenants = sorted(engine.state.tenants.values(), key=lambda tenant: tenant.id)
-        return wire.PsAnswer(jobs=[report.job_view(engine.state, tenant, sums, now) for tenant in tenants])
+        levels = engine.levels()
+        jobs = [report.job_view(engine.state, tenant, sums, now, levels) for tenant in tenants]
+        queued = [report.queued_view(engine.state, one, now) for one in engine.state.waiting]
+        return wire.PsAnswer(jobs=[*jobs, *queued])
+
+    async def _unmanaged(self) -> wire.UnmanagedAnswer:
+        """As the driver says now; where it takes long, as it said last."""
+        with trio.move_on_after(DRIVER_S):
+            await self.look()
+        return wire.UnmanagedAnswer(processes=report.unmanaged(self.engine.state))
 
     def _stats(self, job: int | None) -> wire.StatsAnswer | wire.ErrorAnswer:
         engine = self.engine
@@ -91,7 +107,8 @@ class Answers:
             return self._unknown(f"there is no job {job}")
         sums, now = engine.pages.counters(), engine.now()
         hooks = {client: engine.pages.hook_counters(client) for tenant in tenants for client in tenant.clients}
-        return wire.StatsAnswer(stats=[report.job_stats(engine.state, t, sums, hooks, now) for t in tenants])
+        levels = engine.levels()
+        return wire.StatsAnswer(stats=[report.job_stats(engine.state, t, sums, hooks, now, levels) for t in tenants])
 
     def _job_of(self, pid: int) -> wire.JobOfAnswer | wire.ErrorAnswer:
         engine = self.engine
@@ -107,9 +124,14 @@ class Answers:
     def _why(self, job: int) -> wire.WhyAnswer | wire.ErrorAnswer:
         engine = self.engine
         tenant = engine.state.tenants.get(JobId(job))
-        if tenant is None:
-            return self._unknown(f"there is no job {job}")
-        return wire.WhyAnswer(why=why(engine.state, tenant, engine.pages.counters(), engine.now()))
+        if tenant is not None:
+            view = why(engine.state, tenant, engine.pages.counters(), engine.now(), engine.levels())
+            return wire.WhyAnswer(why=view)
+        for one in engine.state.waiting:
+            if one.tenant.id == job:
+                queued = report.queued_view(engine.state, one, engine.now())
+                return wire.WhyAnswer(why=WhyView(job=queued, hold=queued.why, devices=()))
+        return self._unknown(f"there is no job {job}")
 
     def _set(self, ask: wire.AskSet) -> wire.SetAnswer | wire.ErrorAnswer:
         """Whoever may ask this daemon is an operator: the server checks who asks."""

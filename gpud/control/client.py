@@ -15,7 +15,7 @@ from gpud.config import Config, check_runtime_dir
 from gpud.control import wire
 from gpud.model.errors import GpudError, NoDaemon, ProtocolError, Refused, SetupError, UsageError, VersionError
 from gpud.model.policy_views import HistoryView, ReloadView
-from gpud.model.views import JobStats, JobView, StatusView, WhyView
+from gpud.model.views import JobStats, JobView, StatusView, UnmanagedView, WhyView
 
 _A = TypeVar("_A", bound=wire.Answer)
 RELOAD_S = 60.0
@@ -57,6 +57,10 @@ class Client:
     def stats(self, job: int | None = None) -> list[JobStats]:
         """Of one job, or of all. Raises UsageError when there is no such job."""
         return self._ask(wire.AskStats(job=job), wire.StatsAnswer).stats
+
+    def unmanaged(self) -> list[UnmanagedView]:
+        """Processes on the node's devices that no hook of this daemon is in."""
+        return self._ask(wire.AskUnmanaged(), wire.UnmanagedAnswer).processes
 
     def job_of(self, pid: int) -> JobView:
         """The job that a process belongs to. Raises UsageError when it belongs to none."""

@@ -12,7 +12,7 @@ import msgspec
 
 from gpud.model.errors import ProtocolError, VersionError
 from gpud.model.policy_views import DevicePlanView, FileView, HistoryView, RejectedView, ReloadView, SetView
-from gpud.model.views import JobStats, JobView, PolicyView, StatusView, WhyView
+from gpud.model.views import JobStats, JobView, PolicyView, StatusView, UnmanagedView, WhyView
 
 VERSION = 2
 MAX_BYTES = 1 << 20
@@ -25,6 +25,10 @@ class AskStatus(msgspec.Struct, frozen=True, kw_only=True, tag="status"):
 
 class AskPs(msgspec.Struct, frozen=True, kw_only=True, tag="ps"):
     """→ list of JobView."""
+
+
+class AskUnmanaged(msgspec.Struct, frozen=True, kw_only=True, tag="unmanaged"):
+    """→ list of UnmanagedView."""
 
 
 class AskStats(msgspec.Struct, frozen=True, kw_only=True, tag="stats"):
@@ -84,7 +88,7 @@ class AskStop(msgspec.Struct, frozen=True, kw_only=True, tag="stop"):
 
 
 Ask = (
-    AskStatus | AskPs | AskStats | AskJobOf | AskWhy | AskSet
+    AskStatus | AskPs | AskUnmanaged | AskStats | AskJobOf | AskWhy | AskSet
     | AskReload | AskRollback | AskHistory | AskShow | AskDiff | AskStop
 )  # fmt: skip
 
@@ -95,6 +99,10 @@ class StatusAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="status"):
 
 class PsAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="ps"):
     jobs: list[JobView]
+
+
+class UnmanagedAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="unmanaged"):
+    processes: list[UnmanagedView]
 
 
 class StatsAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="stats"):
@@ -154,7 +162,7 @@ class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="error"):
 
 
 Answer = (
-    StatusAnswer | PsAnswer | StatsAnswer | JobOfAnswer | WhyAnswer | SetAnswer
+    StatusAnswer | PsAnswer | UnmanagedAnswer | StatsAnswer | JobOfAnswer | WhyAnswer | SetAnswer
     | ReloadAnswer | HistoryAnswer | ShowAnswer | DiffAnswer | StopAnswer | ErrorAnswer
 )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from gpud.devices.nvml import Usage, uuid_text
+from gpud.engine import report
 from gpud.engine.state import State
 from gpud.model.events import DevicesFound
 from gpud.model.ids import Slot
@@ -14,18 +15,16 @@ def found(usage: Iterable[Usage]) -> DevicesFound:
     return DevicesFound(devices=tuple((device.uuid, device.name, device.total_bytes) for device in usage))
 
 
-def views(state: State, usage: Mapping[bytes, Usage], own_pid: int) -> tuple[DeviceView, ...]:
-    """Managed devices by slot, then those without one."""
-    shown = [_managed(state, slot, usage, own_pid) for slot in sorted(state.devices)]
+def views(state: State, usage: Mapping[bytes, Usage]) -> tuple[DeviceView, ...]:
+    """Managed devices by slot, then those without one. The engine has heard what the driver says here."""
+    shown = [_managed(state, slot, usage) for slot in sorted(state.devices)]
     known = {device.uuid for device in state.devices.values()}
-    return tuple(shown) + tuple(_unmanaged(one) for one in usage.values() if one.uuid not in known)
+    return tuple(shown) + tuple(_unmanaged(state, one) for one in usage.values() if one.uuid not in known)
 
 
-def _managed(state: State, slot: Slot, usage: Mapping[bytes, Usage], own_pid: int) -> DeviceView:
+def _managed(state: State, slot: Slot, usage: Mapping[bytes, Usage]) -> DeviceView:
     device = state.devices[slot]
     now = usage.get(device.uuid)
-    clients = list(state.clients_on(slot))
-    hooked = {client.who.pid for client in clients} | {own_pid}
     return DeviceView(
         slot=slot,
         uuid=uuid_text(device.uuid),
@@ -33,12 +32,14 @@ def _managed(state: State, slot: Slot, usage: Mapping[bytes, Usage], own_pid: in
         total_bytes=device.total_bytes,
         used_bytes=now.used_bytes if now else None,
         utilisation=now.utilisation if now else None,
-        jobs=tuple(sorted({client.job for client in clients})),
-        unmanaged_pids=tuple(pid for pid in now.pids if pid not in hooked) if now else (),
+        jobs=tuple(sorted({client.job for client in state.clients_on(slot)})),
+        unmanaged=report.unmanaged_on(state, device.uuid),
+        power_w=now.power_w if now else None,
+        temperature_c=now.temperature_c if now else None,
     )
 
 
-def _unmanaged(usage: Usage) -> DeviceView:
+def _unmanaged(state: State, usage: Usage) -> DeviceView:
     return DeviceView(
         slot=None,
         uuid=uuid_text(usage.uuid),
@@ -47,5 +48,7 @@ def _unmanaged(usage: Usage) -> DeviceView:
         used_bytes=usage.used_bytes,
         utilisation=usage.utilisation,
         jobs=(),
-        unmanaged_pids=usage.pids,
+        unmanaged=report.unmanaged_on(state, usage.uuid),
+        power_w=usage.power_w,
+        temperature_c=usage.temperature_c,
     )

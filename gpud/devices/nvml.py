@@ -15,6 +15,8 @@ from typing import Any
 import trio
 from attrs import frozen
 
+from gpud.devices.processes import named, sees_all_processes
+from gpud.model.events import Process
 from gpud.model.ids import uuid_text as uuid_text
 
 log = logging.getLogger("gpud.devices")
@@ -22,6 +24,14 @@ log = logging.getLogger("gpud.devices")
 DEADLINE_S = 5.0
 FRESH_S = 0.5
 """An answer is used again for so long."""
+
+
+_GPU_SENSOR = 0
+"""NVML_TEMPERATURE_GPU."""
+_NOT_COMPARABLE = (
+    "processes without gpud cannot be told from others: the daemon runs in a PID namespace of its own; start it with "
+    "the host's (docker run --pid=host, hostPID: true)"
+)
 
 
 @frozen(kw_only=True)
@@ -33,7 +43,19 @@ class Usage:
     total_bytes: int
     used_bytes: int
     utilisation: float | None
-    pids: tuple[int, ...]
+    power_w: float | None = None
+    temperature_c: float | None = None
+    processes: tuple[Process, ...] | None = None
+    """With a context on it, this one left out; None: the driver does not say, or its numbers mean nothing here."""
+
+
+@frozen(kw_only=True)
+class Answer:
+    """What the driver said of all its devices. One that is lost costs its own figures only."""
+
+    usage: tuple[Usage, ...]
+    silent: tuple[str, ...] = ()
+    """One sentence for each device that told nothing, and for what else is amiss."""
 
 
 class DriverError(Exception):
@@ -44,7 +66,7 @@ class Driver:
     """Made by `open_driver`. One question at a time: who comes meanwhile gets the same answer; while one hangs, the
     others are told so at once."""
 
-    def __init__(self, ask: Callable[[], list[Usage]], deadline_s: float) -> None:
+    def __init__(self, ask: Callable[[], Answer], deadline_s: float) -> None:
         self._ask = ask
         self._deadline_s = deadline_s
         self._limiter = trio.CapacityLimiter(1)
@@ -53,9 +75,12 @@ class Driver:
         self._last: dict[bytes, Usage] = {}
         self._last_at = -FRESH_S
         self._trouble = "not asked yet"
+        self._silent: tuple[str, ...] = ()
+        self._began_ns = self.asked_ns = 0
+        """`asked_ns`: when the question behind the last answer began, monotonic."""
 
     def trouble(self) -> str:
-        """`ok`, or one sentence."""
+        """`ok`, or one sentence: of the driver, or of the devices that do not answer while others do."""
         if self._asked_at is not None and time.monotonic() - self._asked_at > self._deadline_s:
             return f"the driver has not answered for {time.monotonic() - self._asked_at:.0f} s"
         return self._trouble
@@ -68,7 +93,7 @@ class Driver:
                 return {}  # it hangs: do not pile up threads
             if time.monotonic() - self._last_at < FRESH_S:
                 return self._last
-            self._asked_at = time.monotonic()
+            self._asked_at, self._began_ns = time.monotonic(), time.monotonic_ns()
             with trio.move_on_after(self._deadline_s) as scope:
                 await trio.to_thread.run_sync(self._answered, abandon_on_cancel=True, limiter=self._limiter)
             if scope.cancelled_caught:
@@ -79,8 +104,13 @@ class Driver:
     def _answered(self) -> None:
         """In the thread, to its end even when nobody waits any more."""
         try:
-            self._last = {usage.uuid: usage for usage in self._ask()}
-            self._trouble = "ok"
+            answer = self._ask()
+            self._last, self.asked_ns = {usage.uuid: usage for usage in answer.usage}, self._began_ns
+            self._trouble = "; ".join(answer.silent) or "ok"
+            for line in answer.silent:
+                if line not in self._silent:
+                    log.warning("%s", line)
+            self._silent = answer.silent
         except DriverError as error:
             self._last, self._trouble = {}, str(error)
         except Exception as error:  # a driver library may do anything
@@ -89,28 +119,52 @@ class Driver:
         self._asked_at = None
 
 
-def ask_nvml(library: Path | None = None) -> list[Usage]:
-    """All devices. `library`: this one instead of the system's, which stays loaded and open (the simulated node lives
-    as long as somebody has it open). Blocks for as long as the driver likes. Raises DriverError."""
+def ask_nvml(library: Path | None = None) -> Answer:
+    """All devices, as far as they answer. `library`: this one instead of the system's, which stays loaded and open (the
+    simulated node lives as long as somebody has it open). Blocks as long as the driver likes. Raises DriverError."""
+    comparable = library is not None or sees_all_processes()
     if library is not None:
         _load(library)
     import pynvml
 
     try:
-        pynvml.nvmlInit()
+        if library is None:
+            pynvml.nvmlInit()
+        else:
+            pynvml.nvmlInitWithFlags(_SILENT)
     except pynvml.NVMLError as error:
-        raise DriverError(f"no NVIDIA driver answers: {error}") from None
+        why = f"no NVIDIA driver answers: {error}" if library is None else _why(library)
+        raise DriverError(why) from None
     try:
-        return [_device(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
+        count = pynvml.nvmlDeviceGetCount()
+        answers = [_device_or_why(pynvml, index, comparable) for index in range(count)]
     except pynvml.NVMLError as error:
         raise DriverError(f"the driver does not tell of its devices: {error}") from None
     finally:
         if library is None:
             with contextlib.suppress(pynvml.NVMLError):
                 pynvml.nvmlShutdown()
+    silent = [one for one in answers if isinstance(one, str)]
+    return Answer(
+        usage=tuple(one for one in answers if isinstance(one, Usage)),
+        silent=tuple(silent if comparable or not answers else [*silent, _NOT_COMPARABLE]),
+    )
 
 
 _loaded: dict[Path, ctypes.CDLL] = {}
+
+_SILENT = 0x80000000
+"""A flag of the simulated NVML alone (sim/nvml.c): it writes nothing on standard error, so that we say it."""
+_NOT_LOADED = 9
+"""NVML_ERROR_DRIVER_NOT_LOADED."""
+
+
+def _why(library: Path) -> str:
+    """What the simulated NVML says of its last start: a profile's file, line and what is wrong there, say."""
+    words = _loaded[library].nvmlErrorString
+    words.restype = ctypes.c_char_p
+    said = words(_NOT_LOADED) or b""
+    return said.decode(errors="replace").partition(": ")[2] or "it does not say why"
 
 
 def _load(library: Path) -> None:
@@ -122,7 +176,15 @@ def _load(library: Path) -> None:
             raise DriverError(f"the simulated driver cannot be loaded: {error}; build gpud anew") from None
 
 
-def _device(nvml: Any, index: int) -> Usage:
+def _device_or_why(nvml: Any, index: int, comparable: bool) -> Usage | str:
+    """A device that fell off the bus fails each question about it, also the one for its handle."""
+    try:
+        return _device(nvml, index, comparable)
+    except (nvml.NVMLError, DriverError) as error:
+        return f"device {index} does not answer: {error}"
+
+
+def _device(nvml: Any, index: int, comparable: bool) -> Usage:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     memory = nvml.nvmlDeviceGetMemoryInfo(handle)
     return Usage(
@@ -130,24 +192,27 @@ def _device(nvml: Any, index: int) -> Usage:
         name=_text(nvml.nvmlDeviceGetName(handle)),
         total_bytes=int(memory.total),
         used_bytes=int(memory.used),
-        utilisation=_utilisation(nvml, handle),
-        pids=_pids(nvml, handle),
+        utilisation=_figure(nvml, lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100),
+        power_w=_figure(nvml, lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
+        temperature_c=_figure(nvml, lambda: nvml.nvmlDeviceGetTemperature(handle, _GPU_SENSOR)),
+        processes=_processes(nvml, handle) if comparable else None,
     )
 
 
-def _utilisation(nvml: Any, handle: Any) -> float | None:
+def _figure(nvml: Any, ask: Callable[[], float]) -> float | None:
+    """MIG devices have none, and some boards no sensor."""
     try:
-        return float(nvml.nvmlDeviceGetUtilizationRates(handle).gpu) / 100
+        return float(ask())
     except nvml.NVMLError:
-        return None  # MIG devices have none
+        return None
 
 
-def _pids(nvml: Any, handle: Any) -> tuple[int, ...]:
+def _processes(nvml: Any, handle: Any) -> tuple[Process, ...] | None:
     try:
         found = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
     except nvml.NVMLError:
-        return ()
-    return tuple(sorted(int(process.pid) for process in found))
+        return None
+    return named((int(one.pid), None if one.usedGpuMemory is None else int(one.usedGpuMemory)) for one in found)
 
 
 def _text(value: str | bytes) -> str:
@@ -170,7 +235,7 @@ def uuid_bytes(text: str) -> bytes:
 async def open_driver(
     library: Path | None = None,
     *,
-    ask: Callable[[], list[Usage]] | None = None,
+    ask: Callable[[], Answer] | None = None,
     deadline_s: float = DEADLINE_S,
 ) -> AsyncIterator[Driver]:
     """The driver, not asked yet. A question that hangs is left behind at the end."""

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import field, frozen
 
 from gpud.model.ids import uuid_text
-from gpud.model.units import FOREVER_NS, SECOND
+from gpud.model.units import FOREVER_NS, MILLISECOND, SECOND
 from gpud.policies.compile import compile_policy
 from gpud.policies.ir import IrExpr, Op, PureCall, TenantRead
 from gpud.policies.placement import DeviceFacts, Named, Placement
@@ -19,6 +19,9 @@ NO_PLUGINS: Plugins = {}
 LONGEST_NS = 2**63 - 1
 """What the language calls longer than this is `unlimited` in pages."""
 DEFAULT_MAX_PAUSE_NS = 2 * SECOND
+DEFAULT_PERIOD_NS = 20 * MILLISECOND
+"""Of shares under `preempt`, which says nothing of it."""
+LONGEST_PERIOD_NS = 3600 * SECOND
 DEFAULT_AFTER_NS = 30 * SECOND
 """`daemon_lost = hold`; `open` opens at once."""
 
@@ -34,6 +37,19 @@ class Arbiter:
     max_pause_ns: int = FOREVER_NS
     max_inflight: int | None = None
     """Base for whoever belongs to no class."""
+    max_inflight_ns: int | None = None
+    """Likewise."""
+    pass_ns: int = 0
+    """GPU time that goes through at each `max_pause`; 0: one launch."""
+    period_ns: int = DEFAULT_PERIOD_NS
+    """Shares hold over this time."""
+    reclaim_ns: int = DEFAULT_PERIOD_NS // 10
+    """Lent time comes back within this."""
+    shared: frozenset[int] = frozenset()
+    """Ranks within which shares are kept: those with several classes, or of which the policy names a share. (Within
+    others the device itself gives everybody the same.)"""
+    rise_after_ns: Mapping[str, int] = field(factory=dict)
+    """Class → attached longer than this, a tenant is one rank higher."""
     failsafe: "Failsafe | None" = None
     """None: as the daemon does by default."""
 
@@ -149,6 +165,12 @@ def nanoseconds(duration: Any) -> int:
     return FOREVER_NS if duration == math.inf or duration > LONGEST_NS else int(duration)
 
 
+def duration(value: Any) -> int | None:
+    """A limit in time likewise; None: unlimited."""
+    found = nanoseconds(value)
+    return None if found == FOREVER_NS else max(found, 1)
+
+
 def launches(count: Any) -> int | None:
     """A number of launches likewise; None: unlimited."""
     return None if count == math.inf or count >= 2**32 else max(int(count), 1)
@@ -176,17 +198,35 @@ def _arbiter(program: Program) -> Arbiter | None:
         return None
     settings = ir.arbiter.settings
     failsafe = _failsafe(program)
+    if ir.arbiter.mode == "share":
+        period = min(nanoseconds(settings["period"].value), LONGEST_PERIOD_NS)
+        reclaim = nanoseconds(settings["reclaim"].value) if "reclaim" in settings else max(period // 10, 1)
+        return Arbiter(mode="share", ranks={}, period_ns=period, reclaim_ns=reclaim, failsafe=failsafe)
     if ir.arbiter.mode != "preempt":
         return Arbiter(mode=ir.arbiter.mode, ranks={}, failsafe=failsafe)
-    max_pause, inflight = settings.get("max_pause"), settings.get("max_inflight")
+    max_pause, inflight, passes = settings.get("max_pause"), settings.get("max_inflight"), settings.get("pass")
+    inflight_time = settings.get("max_inflight_time")
+    by_class = ranks(settings["order"].value)
+    rises = {one.name: one.settings["rise_after"].value for one in ir.classes if "rise_after" in one.settings}
     return Arbiter(
         mode="preempt",
-        ranks=ranks(settings["order"].value),
+        ranks=by_class,
         resume_after_ns=nanoseconds(settings["resume_after"].value),
         max_pause_ns=nanoseconds(max_pause.value) if max_pause else DEFAULT_MAX_PAUSE_NS,
         max_inflight=launches(inflight.value) if inflight else None,
+        max_inflight_ns=duration(inflight_time.value) if inflight_time else None,
+        pass_ns=nanoseconds(passes.value) if passes else 0,
+        shared=_shared(program, by_class),
+        rise_after_ns={name: nanoseconds(after) for name, after in rises.items() if after != math.inf},
         failsafe=failsafe,
     )
+
+
+def _shared(program: Program, by_class: Mapping[str, int]) -> frozenset[int]:
+    named = {site.knob.job_class for site in program.sites if site.knob.name == "share"}
+    named |= {one.name for one in program.ir.classes if "share" in one.settings}
+    classes = [*by_class.values()]
+    return frozenset(rank for name, rank in by_class.items() if name in named or classes.count(rank) > 1)
 
 
 def _failsafe(program: Program) -> Failsafe | None:
@@ -195,5 +235,7 @@ def _failsafe(program: Program) -> Failsafe | None:
         return None
     word = block.settings["daemon_lost"].value
     after = block.settings.get("after")
+    if word == "closed":
+        return Failsafe(None)
     held = 0 if word == "open" else nanoseconds(after.value) if after else DEFAULT_AFTER_NS
     return Failsafe(None if held == FOREVER_NS else held)

@@ -9,16 +9,24 @@ from typing import Any
 
 from attrs import frozen
 
-from gpud.engine.board import Applied, Failsafe, launches
+from gpud.engine import signals
+from gpud.engine.board import Applied, Arbiter, Failsafe, duration, launches
+from gpud.engine.caps import TOTALS, limits_of
+from gpud.engine.shares import most_of, share_of
 from gpud.engine.standing import arbiter_on
 from gpud.engine.state import Client, Ran, State, Tenant
+from gpud.engine.units import pool_of
 from gpud.model.ids import Slot
 from gpud.model.knobs import Knobs
 from gpud.policies.combine import is_tighter
 from gpud.policies.schema import KNOBS
 
-ENFORCED = ("pause", "yield", "max_inflight")
-"""Knobs that the pages of this version can say."""
+IN_WORDS = ("pause", "yield", "max_inflight", "max_inflight_time")
+"""Knobs whose values are in the words of each client."""
+ENFORCED = (*IN_WORDS, *TOTALS, "share")
+"""Knobs that the pages of this version can say; `admit` is not for pages."""
+WINDOWS_OF_A_PERIOD = 4
+"""Of who takes turns: this part of the period is submitted ahead."""
 
 
 @frozen
@@ -73,25 +81,71 @@ def tightest(knob: str, words: Iterable[Said]) -> Said | None:
 
 def knobs_of(state: State, client: Client, slot: Slot) -> Knobs:
     """What holds for a client on one of its devices."""
-    tenant = state.tenants[client.job]
+    return knobs_for(state, state.tenants[client.job], slot)
+
+
+def knobs_for(state: State, tenant: Tenant, slot: Slot) -> Knobs:
+    """What holds for the clients of a tenant on a device. Remembered until a policy there decides otherwise, or the
+    tenant's class changes."""
+    found = tenant.in_force.get(slot)
+    if found is None:
+        found = tenant.in_force[slot] = _knobs(state, tenant, slot)
+    return found
+
+
+def _knobs(state: State, tenant: Tenant, slot: Slot) -> Knobs:
     applied = arbiter_on(state, slot)
     arbiter = applied.arbiter if applied else None
-    if applied is None or arbiter is None:
-        return Knobs(
-            pause=_value(state, tenant, slot, "pause"),
-            yields=False,
-            max_inflight=launches(_value(state, tenant, slot, "max_inflight")),
-        )
+    hard, soft = limits_of(state.stack_on(slot), tenant)
     inflight = launches(_value(state, tenant, slot, "max_inflight"))
-    if tenant.placed[applied.program.digest].job_class is None and arbiter.max_inflight is not None:
-        inflight = min(arbiter.max_inflight, inflight or arbiter.max_inflight)
+    inflight_ns = duration(_value(state, tenant, slot, "max_inflight_time"))
+    common: dict[str, Any] = {
+        "pause": _value(state, tenant, slot, "pause"),
+        "hard_ppm": hard,
+        "soft_ppm": soft,
+        "rated": any(_value(state, tenant, slot, f"max_{what}_rate") < math.inf for what in ("launch", "block")),
+        "copies": _value(state, tenant, slot, "max_copy_rate") < math.inf,
+        "charged": signals.wants_charging(state, tenant, slot),
+    }
+    capped = hard is not None or soft is not None or _value(state, tenant, slot, "max_compute") < math.inf
+    if applied is None or arbiter is None:
+        return Knobs(yields=False, max_inflight=inflight, max_inflight_ns=inflight_ns, capped=capped, **common)
+    if tenant.placed[applied.program.digest].job_class is None:
+        inflight = _least(inflight, arbiter.max_inflight)
+        inflight_ns = _least(inflight_ns, arbiter.max_inflight_ns)
+    pool = pool_of(state, tenant, slot)
     return Knobs(
-        pause=_value(state, tenant, slot, "pause"),
         yields=arbiter.mode == "preempt" and _value(state, tenant, slot, "yield"),
         max_inflight=inflight,
+        max_inflight_ns=inflight_ns,
         resume_after_ns=arbiter.resume_after_ns,
         max_pause_ns=arbiter.max_pause_ns,
+        pass_ns=arbiter.pass_ns,
+        capped=capped or (pool is not None and _is_most(state, tenant, slot, applied)),
+        pool=pool,
+        turn_window_ns=_turn_window(state, tenant, slot, applied, arbiter) if pool is not None else None,
+        **common,
     )
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((value for value in (one, other) if value is not None), default=None)
+
+
+def _turn_window(state: State, tenant: Tenant, slot: Slot, applied: Applied, arbiter: Arbiter) -> int:
+    """GPU time submitted ahead by who takes turns: enough that the device does not wait for the next launch. Of who may
+    use other tenants' time no more than they get back within `reclaim`."""
+    run = state.runs[slot]
+    share = share_of(applied, run.ran[run.stack.index(applied)], tenant.placed[applied.program.digest].job_class)
+    ahead = max(arbiter.period_ns // WINDOWS_OF_A_PERIOD, 1)
+    return min(ahead, arbiter.reclaim_ns) if share.kind == "burst" else ahead
+
+
+def _is_most(state: State, tenant: Tenant, slot: Slot, applied: Applied) -> bool:
+    """Its share is also the most that it may have."""
+    run = state.runs[slot]
+    ran = run.ran[run.stack.index(applied)]
+    return most_of(share_of(applied, ran, tenant.placed[applied.program.digest].job_class), 0) is not None
 
 
 def _value(state: State, tenant: Tenant, slot: Slot, knob: str) -> Any:

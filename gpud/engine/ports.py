@@ -5,9 +5,10 @@ from typing import Protocol
 
 from gpud.model.counters import Counters, HookCounters
 from gpud.model.effects import Reloaded, SendWelcome, StruckOut
-from gpud.model.events import Presence
+from gpud.model.events import Process
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
+from gpud.model.levels import Division, Level, Motion
 
 
 class PagesPort(Protocol):
@@ -26,7 +27,17 @@ class PagesPort(Protocol):
     def publish_failsafe(self, client: ClientId, after_ns: int | None) -> None:
         """None: the gates never open by themselves."""
 
-    def publish_others(self, client: ClientId, slot: Slot, active: bool) -> None: ...
+    def divide(self, slot: Slot, division: Division | None, resumed: Iterable[Level], now: int) -> None:
+        """From now on; None: the device's time is not divided any more."""
+
+    def tell_edges(self, slot: Slot, told: bool) -> None:
+        """Shall hooks tell of their edges there?"""
+
+    def step_levels(self, now: int) -> dict[Slot, Motion]:
+        """Levels and shares move on to now, and are published."""
+
+    def levels(self) -> list[Level]:
+        """Of all tenants on divided devices, as of the last step."""
 
     def refresh_lease(self, until_ns: int) -> None: ...
 
@@ -37,7 +48,8 @@ class PagesPort(Protocol):
     def histograms(self, wanted: Iterable[tuple[ClientId, Slot]]) -> dict[tuple[ClientId, Slot], tuple[int, ...]]:
         """Of holds, those of the wanted that can be seen."""
 
-    def presence(self, wanted: Iterable[tuple[ClientId, Slot]]) -> dict[tuple[ClientId, Slot], Presence]: ...
+    def delays(self, wanted: Iterable[tuple[ClientId, Slot]]) -> dict[tuple[ClientId, Slot], tuple[int, ...]]:
+        """Likewise, from launch to start."""
 
 
 class SessionsPort(Protocol):
@@ -50,6 +62,9 @@ class SessionsPort(Protocol):
     def welcome(self, welcome: SendWelcome) -> None: ...
 
     def refuse(self, session: SessionId, code: int, text: str) -> None: ...
+
+    def send_queued(self, session: SessionId, wait_ns: int | None, text: str) -> None:
+        """It waits in line, for so long at most: nobody hurries it meanwhile."""
 
     def send_slots(self, client: ClientId, slots: tuple[Slot | None, ...]) -> None: ...
 
@@ -83,7 +98,7 @@ class PolicyPort(Protocol):
 
 
 class DeviceUsage(Protocol):
-    """How full a device is, bytes."""
+    """What the driver says of a device."""
 
     @property
     def total_bytes(self) -> int: ...
@@ -91,9 +106,22 @@ class DeviceUsage(Protocol):
     @property
     def used_bytes(self) -> int: ...
 
+    @property
+    def power_w(self) -> float | None: ...
+
+    @property
+    def temperature_c(self) -> float | None: ...
+
+    @property
+    def processes(self) -> tuple[Process, ...] | None: ...
+
 
 class DriverPort(Protocol):
     """The driver's own figures."""
+
+    @property
+    def asked_ns(self) -> int:
+        """When the question behind the last answer began, monotonic."""
 
     async def usage(self) -> Mapping[bytes, DeviceUsage]:
         """By UUID; empty while it does not answer. Never waits for long."""

@@ -1,10 +1,12 @@
 """Knobs → the words of a control page. Pure. The bits are those of gpud_page.h; a test compares them."""
 
-from gpud.engine.in_force import knobs_of
-from gpud.engine.standing import standing
-from gpud.engine.state import Client, State
+from gpud.engine.caps import RATE_WINDOW_NS
+from gpud.engine.in_force import knobs_for
+from gpud.engine.roles import Role, role_of
+from gpud.engine.standing import rank_on, standing
+from gpud.engine.state import Client, State, Tenant
 from gpud.model.ids import Slot
-from gpud.model.knobs import DeviceWords, PeerWords
+from gpud.model.knobs import PEER_OWN, PEER_SHARE, DeviceWords, Knobs, PeerWords
 
 GATE_PAUSED = 1
 GATE_PREEMPT = 2
@@ -12,7 +14,9 @@ GATE_WINDOW = 4
 GATE_BUDGET = 8
 GATE_GRANT = 16
 GATE_RATE = 32
-GATE_SAMPLE = 64
+GATE_CHARGE = 64
+GATE_SHARE = 128
+GATE_COPY = 256
 
 REASONS = {
     GATE_PAUSED: "paused",
@@ -21,53 +25,78 @@ REASONS = {
     GATE_BUDGET: "budget",
     GATE_GRANT: "grant",
     GATE_RATE: "rate",
-    GATE_SAMPLE: "sample",
+    GATE_SHARE: "share",
+    GATE_COPY: "copy",
 }
 """Gate bit → the word that screens show."""
 
 
 def device_words(state: State, client: Client, slot: Slot) -> DeviceWords:
     """What the client's control page must say of one of its devices now."""
-    own = standing(state, state.tenants[client.job], slot)
+    tenant = state.tenants[client.job]
+    own = standing(state, tenant, slot)
+    rank = rank_on(state, client, slot)
     if state.stopped:
-        return DeviceWords(rank=own.rank, unit=own.unit)
-    knobs = knobs_of(state, client, slot)
-    peers = _peers(state, client, slot, own.rank) if knobs.yields else ()
-    before = client.words.get(slot)
-    beyond = bool(client.beyond.get(slot))
-    gate = GATE_PAUSED if knobs.pause else 0
+        return DeviceWords(rank=rank, unit=own.unit, tenant=tenant.id)
+    knobs = knobs_for(state, tenant, slot)
+    peers = _peers(state, client, slot, knobs)
+    turns = takes_turns(state, tenant, slot)
+    window_ns = min((ns for ns in (knobs.max_inflight_ns, knobs.turn_window_ns if turns else None) if ns), default=0)
     # Without anybody above there is nothing to look at, and the launch path stays short.
-    gate |= GATE_PREEMPT if knobs.yields and (peers or beyond) else 0
-    gate |= GATE_WINDOW if knobs.max_inflight else 0
+    above = knobs.yields and (any(peer.rank < rank for peer in peers) or bool(client.beyond.get(slot)))
+    bits = {
+        GATE_PAUSED: knobs.pause,
+        GATE_PREEMPT: above,
+        GATE_WINDOW: knobs.max_inflight is not None or window_ns > 0,
+        GATE_BUDGET: knobs.capped,
+        GATE_RATE: knobs.rated,
+        GATE_CHARGE: knobs.charged or (above and knobs.pass_ns > 0),
+        GATE_SHARE: turns,
+        GATE_COPY: knobs.copies,
+    }
     return DeviceWords(
-        gate=gate,
-        rank=own.rank,
+        gate=sum(bit for bit, is_set in bits.items() if is_set),
+        rank=rank,
         unit=own.unit,
         peers=peers,
-        others_active=beyond and before is not None and before.others_active,
+        tenant=tenant.id,
         max_inflight=knobs.max_inflight or 0,
+        max_inflight_ns=window_ns,
         pass_launches=knobs.pass_launches,
+        pass_ns=knobs.pass_ns,
         resume_after_ns=knobs.resume_after_ns,
         max_pause_ns=knobs.max_pause_ns,
+        burst_ns=RATE_WINDOW_NS if knobs.rated or knobs.copies else 0,
     )
 
 
-def _peers(state: State, client: Client, slot: Slot, rank: int) -> tuple[PeerWords, ...]:
-    """Of its table, those ranked above it on this device."""
+def takes_turns(state: State, tenant: Tenant, slot: Slot) -> bool:
+    """Is there another tenant on the device to take turns with?"""
+    pool = knobs_for(state, tenant, slot).pool
+    return pool is not None and any(
+        other.job != tenant.id and knobs_for(state, state.tenants[other.job], slot).pool == pool
+        for other in state.clients_on(slot)
+    )
+
+
+def _peers(state: State, client: Client, slot: Slot, knobs: Knobs) -> tuple[PeerWords, ...]:
+    """Those of its table that it must look at on this device, tenant by tenant."""
     rows = []
-    for entry in sorted(client.peers.values(), key=lambda entry: entry.present):
+    for entry in client.peers.values():
         peer = state.clients[entry.client]
-        if slot not in peer.slots():
+        role = role_of(state, client, peer, slot, knobs)
+        if role is None:
             continue
         its = standing(state, state.tenants[peer.job], slot)
-        if its.rank < rank:
-            rows.append(
-                PeerWords(
-                    client=entry.client,
-                    rank=its.rank,
-                    unit=its.unit,
-                    generation=entry.generation,
-                    present=entry.present,
-                )
+        rows.append(
+            PeerWords(
+                client=entry.client,
+                rank=rank_on(state, peer, slot),
+                unit=its.unit,
+                generation=entry.generation,
+                present=entry.present,
+                tenant=peer.job,
+                flags=PEER_OWN if role is Role.OWN else PEER_SHARE if role is Role.TURNS else 0,
             )
-    return tuple(rows)
+        )
+    return tuple(sorted(rows, key=lambda row: (row.tenant, row.present)))

@@ -4,9 +4,9 @@ Effects are in the order in which they must become visible. An event about a cli
 end while their last events are under way.
 """
 
-from gpud.engine import pins, runs, swap_board, ticking
+from gpud.engine import division, edges, pins, runs, standing, strangers, swap_board, ticking, waiting
 from gpud.engine.classify import UNCLASSIFIED, admit, facts_of, place_everywhere, read_launch
-from gpud.engine.peers import by_rank, publish_client, ranks_of, update_client, update_readers
+from gpud.engine.peers import is_above, publish_client, update_client, update_readers
 from gpud.engine.standing import class_text, drop_unused_units, is_pinned
 from gpud.engine.state import Client, Device, State, Tenant
 from gpud.model import effects as do
@@ -24,7 +24,16 @@ PEERS_DEADLINE_NS = 100 * MILLISECOND
 
 def react(state: State, event: ev.Event, now: int) -> list[Effect]:
     """Changes `state` and says what is to be done. `now` is monotonic, in nanoseconds."""
-    return runs.keep_up(state, now) + _react(state, event, now)
+    effects = runs.keep_up(state, now) + _react(state, event, now)
+    if waiting.may_move(state, event, effects):
+        effects += _let_in(state, now)
+    ticking.plan_rises(state)
+    effects += division.settle(state, now)
+    return effects if isinstance(event, _FREQUENT) else effects + edges.settle(state, now)
+
+
+_FREQUENT = (ev.WentActive, ev.WentIdle, ev.PluginSample, ev.DriverTold, ev.PeersMapped)
+"""Who looks at what does not change by these."""
 
 
 def _react(state: State, event: ev.Event, now: int) -> list[Effect]:
@@ -32,7 +41,7 @@ def _react(state: State, event: ev.Event, now: int) -> list[Effect]:
         case ev.Tick():
             expired = ticking.expired(state, now)
             effects = [effect for client in expired for effect in _forget(state, client, "did not come back", now)]
-            return effects + ticking.tick(state, event, now)
+            return effects + waiting.expire(state, now) + ticking.tick(state, event, now)
         case ev.WentActive() | ev.WentIdle():
             return _edge(state, event, now)
         case ev.LaunchAsked():
@@ -57,9 +66,8 @@ def _react(state: State, event: ev.Event, now: int) -> list[Effect]:
             return _launcher_ended(state, event)
         case ev.DevicesFound():
             return _devices_found(state, event, now)
-        case ev.MemorySeen():
-            state.memory |= {uuid: (total, used, now) for uuid, (total, used) in event.devices.items()}
-            return []
+        case ev.DriverTold():
+            return strangers.hear(state, event, now)
         case ev.PluginSample():
             until = event.mono_ns + event.stale_after_ns
             state.samples[event.plugin, event.signal, event.target] = (event.value, until)
@@ -73,10 +81,11 @@ def _react(state: State, event: ev.Event, now: int) -> list[Effect]:
             return swap_board.swap(state, event, now)
         case ev.DrainAsked():
             state.draining = True
-            return [do.SaveState()]
+            return [*waiting.send_away(state, _DRAINING), do.SaveState()]
         case ev.StopAsked():
             state.draining = state.stopped = True
-            return [e for c in state.clients.values() for e in publish_client(state, c)] + [do.SaveState()]
+            opened = [e for c in state.clients.values() for e in publish_client(state, c)]
+            return [*opened, *waiting.send_away(state, _DRAINING), do.SaveState()]
 
 
 def _launch(state: State, event: ev.LaunchAsked, now: int) -> list[Effect]:
@@ -101,15 +110,37 @@ def _launch(state: State, event: ev.LaunchAsked, now: int) -> list[Effect]:
         launcher_alive=True,
         session=event.session,
         began_ns=now,
+        gpu=asked.gpu or "",
     )
+    return waiting.enter(state, tenant, event, now) or _begin(state, tenant, event)
+
+
+def _begin(state: State, tenant: Tenant, event: ev.LaunchAsked) -> list[Effect]:
+    """A job of `gpud run` is let in."""
     state.tenants[tenant.id] = tenant
-    environment = state.environment + ((("CUDA_VISIBLE_DEVICES", asked.gpu),) if asked.gpu else ())
+    environment = state.environment + ((("CUDA_VISIBLE_DEVICES", tenant.gpu),) if tenant.gpu else ())
     text = f"job {tenant.id} ({tenant.name}, {class_text(state, tenant)}) of {tenant.who.user} began"
     return [
         do.SaveState(),
         do.SendJob(session=event.session, job=tenant.id, environment=environment),
         do.Record(level="info", text=text),
     ]
+
+
+def _let_in(state: State, now: int) -> list[Effect]:
+    """Those in line that may come now."""
+    effects: list[Effect] = []
+    while True:
+        one, refused = waiting.move(state)
+        effects += refused
+        if one is None:
+            return effects
+        if isinstance(one.event, ev.LaunchAsked):
+            effects += _begin(state, one.tenant, one.event)
+        else:
+            if state.tenant_of(one.event.who) is None:
+                state.tenants[one.tenant.id] = one.tenant
+            effects += _attach(state, one.event, now)
 
 
 def _attach(state: State, event: ev.AttachAsked, now: int) -> list[Effect]:
@@ -130,6 +161,12 @@ def _attach(state: State, event: ev.AttachAsked, now: int) -> list[Effect]:
         if again and not _may_keep(state, event.generation):
             text = f"client {event.client} of this daemon is another process; start anew without the old pages"
             return [do.Refuse(session=event.session, code=refusals.IDENTITY, text=text)]
+        if state.tenant_of(event.who) is None:
+            tenant = _tenant_of_itself(state, event, now)
+            stopped = waiting.enter(state, tenant, event, now) if event.waits else None
+            if stopped is not None:
+                return stopped
+            state.tenants[tenant.id] = tenant
         client = _new_client(state, event, now, again)
     tenant = state.tenants[client.job]
     effects += _see_program(state, tenant, event.who, now)
@@ -137,6 +174,7 @@ def _attach(state: State, event: ev.AttachAsked, now: int) -> list[Effect]:
     # The words of a client taken over are in its new page before it sees that page.
     pages = do.CreatePages(session=event.session, client=client.id, generation=client.generation, adopt=again)
     effects += [do.SaveState(), pages, *publish_client(state, client, anew=True)]
+    effects += division.settle(state, now)
     effects.append(
         do.SendWelcome(
             session=event.session,
@@ -173,25 +211,28 @@ def _see_program(state: State, tenant: Tenant, who: ev.Who, now: int) -> list[Ef
     return [*effects, do.Record(level="info", text=text)]
 
 
+def _tenant_of_itself(state: State, event: ev.AttachAsked, now: int) -> Tenant:
+    """Of a process that no `gpud run` has started."""
+    asked = read_launch((), event.who.command)
+    facts = facts_of(event.who, {}, "")
+    return Tenant(
+        id=_new_job(state),
+        name=asked.name,
+        command=asked.command,
+        exe="",
+        labels={},
+        pin=None,
+        who=event.who,
+        facts=facts,
+        placed=place_everywhere(state.board, facts, None),
+        launcher=False,
+        began_ns=now,
+    )
+
+
 def _new_client(state: State, event: ev.AttachAsked, now: int, again: bool) -> Client:
     tenant = state.tenant_of(event.who)
-    if tenant is None:
-        asked = read_launch((), event.who.command)
-        facts = facts_of(event.who, {}, "")
-        tenant = Tenant(
-            id=_new_job(state),
-            name=asked.name,
-            command=asked.command,
-            exe="",
-            labels={},
-            pin=None,
-            who=event.who,
-            facts=facts,
-            placed=place_everywhere(state.board, facts, None),
-            launcher=False,
-            began_ns=now,
-        )
-        state.tenants[tenant.id] = tenant
+    assert tenant is not None
     if again:
         generation = event.generation
     else:
@@ -210,6 +251,8 @@ def _new_client(state: State, event: ev.AttachAsked, now: int, again: bool) -> C
     state.next_order += 1
     state.clients[client.id] = client
     tenant.clients.add(client.id)
+    if tenant.attached_ns is None:
+        tenant.attached_ns = now
     return client
 
 
@@ -222,16 +265,15 @@ def _mapped(state: State, event: ev.Mapped, now: int) -> list[Effect]:
     if state.tenants[client.job].launcher and not client.announced:
         effects.append(do.SendAttached(job=client.job, pid=client.who.pid))
     client.announced = True
-    ranked = by_rank(state)
-    effects += update_client(state, client, ranked)
+    effects += update_client(state, client)
     if client.peers and not any(isinstance(effect, do.SendPeers) for effect in effects):
         effects.append(_peers_again(client))  # a client taken over maps them anew
-    for theirs in update_readers(state, ranked, ranks_of(state, client)).values():
+    for theirs in update_readers(state, client, client.slots()).values():
         effects += theirs
     if state.tick_due_ns is None:
         ticking.plan(state, now)  # of a client taken over, it is the first that is heard
     for slot in client.slots():
-        ticking.look_now(state, client, slot, now)
+        division.hurry(state, slot, now)
         ticking.hurry(state, slot, now)
     return effects
 
@@ -240,31 +282,35 @@ def _devices(state: State, event: ev.DevicesReported, now: int) -> list[Effect]:
     client = state.clients.get(event.client)
     if client is None or client.session is None:
         return []
-    before = ranks_of(state, client)
+    before = client.slots()
     client.devices, known = (), set(state.devices)
+    state.moved()
     deserted = known - {slot for other in state.clients.values() for slot in other.slots()}
     client.devices = tuple(_slot_for(state, uuid, total) for uuid, total in event.devices)
+    state.moved()
     effects: list[Effect] = [do.DevicesChanged()] if set(state.devices) - known else []
     effects += runs.keep_up(state, now)
-    for slot in before.keys() - client.slots():
+    for slot in before - client.slots():
         _forget_readings(state, client, slot)
     for slot in sorted(client.slots() & deserted):
         effects += runs.tick_device(state, slot, now)  # it has slept while nobody was there
     ticking.plan(state, now)
-    for slot in sorted(before.keys() | client.slots()):
+    state.dirty |= before
+    for slot in sorted(before | client.slots()):
         ticking.hurry(state, slot, now)
-    ranked = by_rank(state)
-    effects += update_client(state, client, ranked)
+    effects += update_client(state, client)
     client.awaited = {}
-    for number, theirs in update_readers(state, ranked, before | ranks_of(state, client)).items():
+    for number, theirs in update_readers(state, client, before | client.slots()).items():
         reader = state.clients[number]
         effects += theirs
         sent = any(isinstance(effect, do.SendPeers) for effect in theirs)
-        if sent and client.id in reader.peers and not reader.slow and reader.live:
+        held = sent and client.id in reader.peers and is_above(state, reader, client)
+        if held and not reader.slow and reader.live:
             client.awaited[reader.id] = reader.serial
     client.slots_due_ns = now + PEERS_DEADLINE_NS
+    state.owed.add(client.id)
     if not client.awaited:
-        effects.append(_slots(client))
+        effects.append(_slots(state, client))
     _drop_unused_devices(state)
     effects += runs.keep_up(state, now)
     tenant = state.tenants[client.job]
@@ -296,7 +342,7 @@ def _answered(state: State, reader: Client) -> list[Effect]:
         if reader.id in client.awaited and reader.mapped_serial >= client.awaited[reader.id]:
             del client.awaited[reader.id]
             if not client.awaited and client.slots_due_ns is not None:
-                effects.append(_slots(client))
+                effects.append(_slots(state, client))
     return effects
 
 
@@ -305,7 +351,7 @@ def _edge(state: State, event: ev.WentActive | ev.WentIdle, now: int) -> list[Ef
     if client is None or event.slot not in client.slots():
         return []
     if isinstance(event, ev.WentActive):  # its presence page is what holds; this is only when to look
-        ticking.look_now(state, client, event.slot, now)
+        division.hurry(state, event.slot, now)
         state.active.add((client.id, event.slot))
     else:
         state.active.discard((client.id, event.slot))
@@ -315,24 +361,31 @@ def _edge(state: State, event: ev.WentActive | ev.WentIdle, now: int) -> list[Ef
 
 def _forget(state: State, client: Client, reason: str, now: int) -> list[Effect]:
     """The client is gone: nobody looks at it or waits for it any more."""
-    ranks = ranks_of(state, client)
+    slots = client.slots()
     del state.clients[client.id]
+    state.moved()
+    state.owed.discard(client.id)
+    state.dirty |= slots
+    strangers.left(state, client, now)
     tenant = state.tenants[client.job]
     tenant.clients.discard(client.id)
+    if not tenant.clients:
+        tenant.attached_ns = None
+        standing.forget(tenant)
     effects: list[Effect] = []
-    for theirs in update_readers(state, by_rank(state), ranks).values():
+    for theirs in update_readers(state, client, slots).values():
         effects += theirs
     client.mapped_serial = client.serial
     effects += _answered(state, client)
     effects.append(do.DropPages(client=client.id))
-    for slot in ranks:
+    for slot in slots:
         _forget_readings(state, client, slot)
         ticking.hurry(state, slot, now)
     _end_if_empty(state, tenant)
     _drop_unused_devices(state)
     effects += runs.keep_up(state, now)
     if not state.clients:
-        state.lease_due_ns = state.look_due_ns = state.adopt_until_ns = state.tick_due_ns = None
+        state.lease_due_ns = state.levels_due_ns = state.adopt_until_ns = state.tick_due_ns = None
     text = f"client {client.id} (pid {client.who.pid}) of job {tenant.id} detached: {reason}"
     return [*effects, do.SaveState(), do.Record(level="info", text=text)]
 
@@ -350,6 +403,7 @@ def _pages_failed(state: State, event: ev.PagesFailed, now: int) -> list[Effect]
 def _session_ended(state: State, event: ev.SessionEnded, now: int) -> list[Effect]:
     clients = [client for client in state.clients.values() if client.session == event.session]
     effects = [effect for client in clients for effect in _forget(state, client, event.reason, now)]
+    waiting.leave(state, event.session)
     for tenant in [tenant for tenant in state.tenants.values() if tenant.session == event.session]:
         effects += _launcher_ended(state, ev.LauncherEnded(job=tenant.id))
     return effects
@@ -385,8 +439,9 @@ def _forget_readings(state: State, client: Client, slot: Slot) -> None:
     state.active.discard((client.id, slot))
 
 
-def _slots(client: Client) -> Effect:
+def _slots(state: State, client: Client) -> Effect:
     client.slots_due_ns = None
+    state.owed.discard(client.id)
     return do.SendSlots(client=client.id, slots=client.devices)
 
 

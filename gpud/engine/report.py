@@ -1,28 +1,30 @@
 """State and counters → what commands show. Pure."""
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
+from gpud.engine import held, strangers, waiting
 from gpud.engine.board import Applied
-from gpud.engine.explained import of_word, place
-from gpud.engine.in_force import said, tightest
-from gpud.engine.publish import GATE_PAUSED, GATE_PREEMPT, GATE_WINDOW, REASONS
+from gpud.engine.held import Sums
+from gpud.engine.in_words import NO_LEVELS, Levels, left_ns
 from gpud.engine.runs import unknown
 from gpud.engine.standing import class_text, is_pinned
-from gpud.engine.state import Client, Ran, State, Tenant
+from gpud.engine.state import Client, Ran, State, Tenant, Waiting
 from gpud.model.counters import Counters, HookCounters
+from gpud.model.events import AttachAsked
 from gpud.model.ids import ClientId, JobId, Slot, uuid_text
-from gpud.model.units import FOREVER_NS, format_duration
-from gpud.model.views import AppliedView, ClassView, HoldView, JobStats, JobView, PolicyView
+from gpud.model.levels import Level
+from gpud.model.views import AppliedView, ClassView, HoldView, JobStats, JobView, PolicyView, TimeView, UnmanagedView
 from gpud.policies.quantities import show_value
 
-Sums = Mapping[tuple[ClientId, Slot], Counters]
+_WHOLE = 1_000_000
 
 
-def job_view(state: State, tenant: Tenant, sums: Sums, now: int) -> JobView:
+def job_view(state: State, tenant: Tenant, sums: Sums, now: int, levels: Levels = NO_LEVELS) -> JobView:
     """One job as it is now."""
     clients = [state.clients[client] for client in sorted(tenant.clients) if client in state.clients]
     rows = [(client, slot, sums.get((client.id, slot), Counters())) for client in clients for slot in client.slots()]
-    why = _why(state, rows, now)
+    why = held.hold(state, rows, sums, levels, now)
     return JobView(
         id=tenant.id,
         name=tenant.name,
@@ -39,6 +41,73 @@ def job_view(state: State, tenant: Tenant, sums: Sums, now: int) -> JobView:
         why=why,
         pinned=is_pinned(state, tenant),
         classes=classes(state, tenant),
+        time=_time(state, tenant, rows, levels, now),
+    )
+
+
+def _time(
+    state: State, tenant: Tenant, rows: Sequence[tuple[Client, Slot, Counters]], levels: Levels, now: int
+) -> tuple[TimeView, ...]:
+    """On each device where anything of it is known."""
+    found = []
+    for slot in sorted({slot for _, slot, _ in rows}):
+        own, level = [(c, row) for c, s, row in rows if s == slot], levels.get((tenant.id, slot))
+        spent = _total(row.spent_ns for _, row in own)
+        if level is None and not spent:
+            continue
+        turns = level is not None and level.share_ppm > 0
+        capped = level is not None and level.cap_ppm is not None
+        found.append(
+            TimeView(
+                device=slot,
+                spent_ns=spent,
+                busy=_busy(state, own, slot, level if turns or capped else None, now),
+                estimated=any(row.estimated for _, row in own),
+                share=level.share_ppm / _WHOLE if level is not None and turns else None,
+                lag_ns=level.lag_ns if level is not None and turns else 0,
+                turn=any(row.turn == held.TURN_HAS for _, row in own),
+                limit=(level.cap_ppm or 0) / _WHOLE if level is not None and capped else None,
+                left_ns=left_ns(level, now) if level is not None and capped else 0,
+                stuck=any(slot in client.stuck for client, _ in own),
+            )
+        )
+    return tuple(found)
+
+
+def _busy(
+    state: State, rows: Sequence[tuple[Client, Counters]], slot: Slot, level: Level | None, now: int
+) -> float | None:
+    """As policies see it, where they look; else as whoever divides the device does. `level`: None where nobody does."""
+    meters = [state.meters.get((client.id, slot)) for client, _ in rows]
+    parts = [meter.busy(now) if meter is not None else None for meter in meters]
+    known = [part for part in parts if part is not None]
+    if parts and len(known) == len(parts):
+        return min(math.fsum(known), 1.0)
+    return min(level.busy_ppm / _WHOLE, 1.0) if level is not None else None
+
+
+def queued_view(state: State, one: Waiting, now: int) -> JobView:
+    """A job that waits in line to be let in."""
+    tenant, slot = one.tenant, one.resource[3]
+    hold = HoldView(
+        code="admission", text=waiting.sentence(one), held_by=None, for_ns=now - one.since_ns, device=slot or 0
+    )
+    return JobView(
+        id=tenant.id,
+        name=tenant.name,
+        user=tenant.who.user,
+        job_class=class_text(state, tenant),
+        state="queued",
+        pids=(tenant.who.pid,) if isinstance(one.event, AttachAsked) else (),
+        launcher_pid=tenant.who.pid if tenant.launcher else None,
+        command=tenant.command,
+        labels=dict(tenant.labels),
+        devices=(),
+        age_ns=max(now - one.since_ns, 0),
+        used_bytes=0,
+        why=hold,
+        pinned=is_pinned(state, tenant),
+        classes=classes(state, tenant),
     )
 
 
@@ -49,6 +118,29 @@ def classes(state: State, tenant: Tenant) -> tuple[ClassView, ...]:
         placed = tenant.placed[applied.program.digest]
         found[ClassView(policy=applied.name, job_class=placed.job_class or "", how=placed.how)] = None
     return tuple(found)
+
+
+def unmanaged(state: State) -> list[UnmanagedView]:
+    """Processes that no hook of this daemon is in, of all devices."""
+    slots = {device.uuid: slot for slot, device in state.devices.items()}
+    uuids = sorted(state.strangers, key=lambda uuid: (slots.get(uuid, len(slots)), uuid))
+    return [view for uuid in uuids for view in unmanaged_on(state, uuid)]
+
+
+def unmanaged_on(state: State, uuid: bytes) -> tuple[UnmanagedView, ...]:
+    """Likewise of one device."""
+    slot = next((slot for slot, device in state.devices.items() if device.uuid == uuid), None)
+    return tuple(
+        UnmanagedView(
+            pid=one.pid,
+            user=one.user,
+            command=one.command,
+            device=slot,
+            uuid=uuid_text(uuid),
+            used_bytes=one.used_bytes,
+        )
+        for one in strangers.of_device(state, uuid)
+    )
 
 
 def policies(state: State) -> tuple[PolicyView, ...]:
@@ -91,13 +183,20 @@ def _ranks(applied: Applied) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(found[rank]) for rank in sorted(found))
 
 
-def job_stats(state: State, tenant: Tenant, sums: Sums, hooks: Mapping[ClientId, HookCounters], now: int) -> JobStats:
+def job_stats(
+    state: State,
+    tenant: Tenant,
+    sums: Sums,
+    hooks: Mapping[ClientId, HookCounters],
+    now: int,
+    levels: Levels = NO_LEVELS,
+) -> JobStats:
     """One job and what it has done."""
     rows = [row for (client, _), row in sums.items() if client in tenant.clients]
     own = [hooks[client] for client in tenant.clients if client in hooks]
     buckets = max((len(hook.histogram) for hook in own), default=0)
     return JobStats(
-        job=job_view(state, tenant, sums, now),
+        job=job_view(state, tenant, sums, now, levels),
         launches=_total(row.entered for row in rows),
         launches_failed=_total(row.launches_failed for row in rows),
         # The two counters are read one after the other: never show less than nothing.
@@ -109,6 +208,11 @@ def job_stats(state: State, tenant: Tenant, sums: Sums, hooks: Mapping[ClientId,
         held_histogram=tuple(_total(h.histogram[i] for h in own if i < len(h.histogram)) for i in range(buckets)),
         hook_errors=_total(hook.errors for hook in own),
         attaches=_total(hook.attaches for hook in own),
+        spent_ns=_total(row.spent_ns for row in rows),
+        samples=_total(row.samples for row in rows),
+        clean=_total(row.clean for row in rows),
+        calls=_total(row.calls for row in rows),
+        estimated=any(row.estimated for row in rows),
     )
 
 
@@ -133,52 +237,3 @@ def _state(clients: list[Client], rows: list[Counters], why: HoldView | None) ->
     if why is not None:
         return "held"
     return "active" if any(row.active for row in rows) else "idle"
-
-
-def _why(state: State, rows: list[tuple[Client, Slot, Counters]], now: int) -> HoldView | None:
-    """The hold that has lasted longest, and what it waits for."""
-    held = [row for row in rows if row[2].holding and row[2].hold_since_ns]
-    if not held:
-        return None
-    client, slot, row = min(held, key=lambda found: found[2].hold_since_ns)
-    since = max(now - row.hold_since_ns, 0)
-    entry = next((e for e in client.peers.values() if e.present == row.hold_peer), None)
-    peer = state.clients.get(entry.client) if entry else None
-    holder = state.tenants.get(peer.job) if peer else None
-    return HoldView(
-        code=REASONS.get(row.hold_reason, f"gate {row.hold_reason:#x}"),
-        text=_sentence(state, client, slot, row, holder, since),
-        held_by=holder.id if holder else None,
-        for_ns=since,
-        device=slot,
-    )
-
-
-def _sentence(state: State, client: Client, slot: Slot, row: Counters, holder: Tenant | None, since: int) -> str:
-    words = client.words.get(slot)
-    tenant = state.tenants[client.job]
-    how_long = f"for {format_duration(since // 1000 * 1000)}"
-    if row.hold_reason == GATE_PREEMPT and words is not None:
-        who = f"job {holder.id} ({holder.name}, {class_text(state, holder)})" if holder else "a job of higher rank"
-        resume = format_duration(words.resume_after_ns)
-        text = f"held {how_long}: {who} is active; goes on {resume} after it is idle"
-        pause = words.max_pause_ns
-        return text if pause >= FOREVER_NS else f"{text}, one launch after {format_duration(pause)} at most"
-    if row.hold_reason == GATE_WINDOW and words is not None:
-        text = f"held {how_long}: its window of {words.max_inflight} unfinished launches is full"
-        return text + _by(state, tenant, slot, "max_inflight")
-    if row.hold_reason == GATE_PAUSED:
-        return f"held {how_long}: it is paused{_by(state, tenant, slot, 'pause')}"
-    policies = ", ".join(applied.name for applied in state.stack_on(slot)) if slot in state.runs else ""
-    return f"held {how_long} by the policy {policies or 'of no file'}"
-
-
-def _by(state: State, tenant: Tenant, slot: Slot, knob: str) -> str:
-    """Which rule says so, in words after a sentence."""
-    found = tightest(knob, said(state, tenant, slot, knob)) if slot in state.runs else None
-    if found is None:
-        return ""
-    explained = of_word(found)
-    because = f": “{explained.because}”" if explained.because else ""
-    rule = f", {explained.rule}" if explained.line and explained.rule else ""
-    return f"{because} ({place(explained)}{rule})"

@@ -7,10 +7,12 @@ from typing import Any
 from gpud.engine import signals, watchdog
 from gpud.engine.board import Applied, Stack
 from gpud.engine.explained import of_class, of_tenant, shown
+from gpud.engine.standing import forget
 from gpud.engine.state import Ran, Run, State
 from gpud.model import effects as do
 from gpud.model.effects import Effect
 from gpud.model.ids import JobId, Slot
+from gpud.model.knobs import Knobs as KnobsInForce
 from gpud.policies.program import Now
 
 
@@ -21,7 +23,7 @@ def keep_up(state: State, now: int) -> list[Effect]:
     for slot in [slot for slot in state.runs if slot not in state.devices]:
         del state.runs[slot]
         for tenant in state.tenants.values():
-            tenant.standings.pop(slot, None)
+            forget(tenant, slot)
     effects: list[Effect] = []
     for slot, device in state.devices.items():
         if slot not in state.runs:
@@ -59,14 +61,22 @@ def carry(run: Run, stack: Stack) -> tuple[Run, tuple[str, ...]]:
     return Run(stack=stack, ran=ran, idle_since=run.idle_since), tuple(anew)
 
 
-def tick_device(state: State, slot: Slot, now: int) -> list[Effect]:
-    """Every policy of the device decides. Returns what has changed, explained; the pages are the caller's matter."""
+def tick_device(state: State, slot: Slot, now: int, held: dict[JobId, KnobsInForce] | None = None) -> list[Effect]:
+    """Every policy of the device decides. Returns what has changed, explained; the pages are the caller's matter.
+    `held`: filled with what was in force for tenants, where one has decided otherwise than before."""
     run = state.runs[slot]
     run.ticked_ns = now
     effects: list[Effect] = []
     for applied, ran in zip(run.stack, run.ran, strict=True):
-        if not ran.failed:
-            effects += _tick(state, run, slot, applied, ran, now)
+        if ran.failed:
+            continue
+        before = ran.knobs
+        effects += _tick(state, run, slot, applied, ran, now)
+        if ran.knobs != before:
+            for tenant in state.tenants.values():
+                knobs = tenant.in_force.pop(slot, None)
+                if knobs is not None and held is not None:
+                    held.setdefault(tenant.id, knobs)
     return effects
 
 

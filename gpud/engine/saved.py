@@ -3,17 +3,19 @@
 The next daemon believes this, and the kernel, for who somebody is; the client only for its counters.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import msgspec
 from attrs import Factory, frozen
+from attrs import fields as fields_of
 
 from gpud.engine.classify import facts_of, place_everywhere
 from gpud.engine.state import Client, Device, State, Tenant
 from gpud.model.events import Who
 from gpud.model.ids import ClientId, Generation, JobId, Slot
 from gpud.model.knobs import PeerEntry
+from gpud.model.levels import Level
 
 FORMAT = 2
 READS = (1, 2)
@@ -80,10 +82,11 @@ class Saved:
     tenants: list[SavedTenant]
     clients: list[SavedClient]
     devices: list[SavedDevice]
+    levels: list[Level] = Factory(list)
 
 
-def dump(state: State, boot: str) -> bytes:
-    """The file's content."""
+def dump(state: State, boot: str, levels: Iterable[Level] = ()) -> bytes:
+    """The file's content. `levels`: of devices that are divided; of others, those of the daemon before are kept."""
     saved = Saved(
         format=FORMAT,
         boot=boot,
@@ -108,26 +111,43 @@ def dump(state: State, boot: str) -> bytes:
             )
             for t in state.tenants.values()
         ],
-        clients=[
-            SavedClient(
-                id=c.id,
-                job=c.job,
-                who=c.who,
-                generation=c.generation,
-                order=c.order,
-                attached_ns=c.attached_ns,
-                devices=list(c.devices),
-                peers=list(c.peers.values()),
-                serial=c.serial,
-            )
-            for c in state.clients.values()
-        ],
+        clients=[],
+        levels=[*levels, *(level for slot in sorted(state.levels) for level in state.levels[slot])],
         devices=[
             SavedDevice(slot=d.slot, uuid=d.uuid, total_bytes=d.total_bytes, name=d.name, index=d.index)
             for d in state.devices.values()
         ],
     )
-    return msgspec.json.encode(saved)
+    fields = {name: getattr(saved, name) for name in _FIELDS}
+    return msgspec.json.encode(fields | {"clients": [_encoded(client) for client in state.clients.values()]})
+
+
+_FIELDS = tuple(field.name for field in fields_of(Saved))
+
+
+def _encoded(client: Client) -> msgspec.Raw:
+    """Most clients are as they were when the file was written last, and most of the file is clients."""
+    known = client.on_file
+    if known is not None and known[0] is client.devices and known[1] is client.peers and known[2] == client.serial:
+        content: msgspec.Raw = known[3]
+        return content
+    content = msgspec.Raw(
+        msgspec.json.encode(
+            SavedClient(
+                id=client.id,
+                job=client.job,
+                who=client.who,
+                generation=client.generation,
+                order=client.order,
+                attached_ns=client.attached_ns,
+                devices=list(client.devices),
+                peers=list(client.peers.values()),
+                serial=client.serial,
+            )
+        )
+    )
+    client.on_file = (client.devices, client.peers, client.serial, content)
+    return content
 
 
 def load(content: bytes, boot: str) -> Saved | None:
@@ -162,17 +182,36 @@ def restore(state: State, saved: Saved, alive: Callable[[int, int], bool], adopt
         clients = {ClientId(client.id) for client in living if client.job == tenant.id}
         launcher_alive = tenant.launcher_alive and alive(tenant.who.pid, tenant.who.started)
         if clients or launcher_alive:
-            _restore_tenant(state, tenant, clients, launcher_alive)
+            attached = [client.attached_ns for client in living if client.job == tenant.id]
+            _restore_tenant(state, tenant, clients, launcher_alive, min(attached, default=None))
     for client in living:
         if JobId(client.job) in state.tenants:
             _restore_client(state, client)
     for restored in state.clients.values():
         restored.peers = {peer: entry for peer, entry in restored.peers.items() if peer in state.clients}
+    for level in saved.levels:
+        if level.tenant in state.tenants and level.slot in state.devices and _is_sane(level):
+            state.levels.setdefault(level.slot, []).append(level)
+    state.moved()
     if state.clients:
         state.adopt_until_ns = adopt_until_ns
 
 
-def _restore_tenant(state: State, saved: SavedTenant, clients: set[ClientId], launcher_alive: bool) -> None:
+def _is_sane(level: Level) -> bool:
+    """Of what comes from a file, only what arithmetic of 64 bits can be done with."""
+    least, most = -(10**15), 10**15
+    return (
+        all(least <= number <= most for number in (level.cap_ns, level.lag_ns))
+        and 0 <= level.at_ns < 2**62
+        and all(0 <= ppm <= 10**6 for ppm in (level.cap_ppm or 0, level.share_ppm))
+        and 0 <= level.busy_ppm < 2**40
+        and all(0 <= spent < 2**64 for _, spent in level.spent)
+    )
+
+
+def _restore_tenant(
+    state: State, saved: SavedTenant, clients: set[ClientId], launcher_alive: bool, attached_ns: int | None
+) -> None:
     facts = facts_of(saved.who, saved.labels, saved.exe)
     pin = saved.pin if saved.pin is not None else saved.claimed
     tenant = Tenant(
@@ -190,6 +229,7 @@ def _restore_tenant(state: State, saved: SavedTenant, clients: set[ClientId], la
         launcher_alive=launcher_alive,
         began_ns=saved.began_ns,
         clients=clients,
+        attached_ns=attached_ns,
     )
     state.tenants[tenant.id] = tenant
 

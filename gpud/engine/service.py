@@ -10,23 +10,29 @@ from contextlib import asynccontextmanager
 import trio
 from attrs import evolve
 
-from gpud.engine import host, pins, runs, saved, swap_board, ticking
+from gpud.engine import host, pins, runs, saved, strangers, swap_board, ticking
 from gpud.engine.explained import sentence
-from gpud.engine.ports import DriverPort, PagesPort, PolicyPort, SessionsPort, StatePort
+from gpud.engine.in_words import Levels
+from gpud.engine.ports import DeviceUsage, DriverPort, PagesPort, PolicyPort, SessionsPort, StatePort
 from gpud.engine.reducer import react
 from gpud.engine.state import State
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model import refusals
 from gpud.model.errors import ProtocolError
-from gpud.model.units import SECOND
+from gpud.model.levels import Level
+from gpud.model.units import MILLISECOND, SECOND
 
 log = logging.getLogger("gpud.engine")
 
 ADOPT_NS = 10 * SECOND
 """How long clients of an earlier daemon may take to come back."""
-MEMORY_S = 0.5
-"""Between two questions to the driver how full its devices are, while a policy wants to know."""
+LEVELS_NS = 500 * MILLISECOND
+"""On file they may be this old: whoever reads them knows what has been charged since."""
+TOGETHER_NS = 1 * MILLISECOND
+"""What is due so soon after something that is due now is done with it: one wake-up, not two."""
+DRIVER_S = 0.5
+"""Between two questions to the driver, while a policy wants to know what only it knows."""
 
 
 class Engine:
@@ -52,10 +58,14 @@ class Engine:
         self._file = file
         self._boot = boot
         self._policies = policies
-        self._memory_wanted = trio.Event()
+        self._driver_wanted = trio.Event()
+        self._anybody = trio.Event()
         self._asleep: trio.CancelScope | None = None
         self._due: int | None = None
         """Of the loop's wait."""
+        self._levels: list[Level] = []
+        """As put on file last, or to be."""
+        self._levels_at = 0
         self._unsettled = False
         """Another set of policies has come since the collector looked."""
         self.ticks = 0
@@ -82,9 +92,13 @@ class Engine:
     def tick(self) -> None:
         """Time has passed."""
         self.ticks += 1
-        due = self.state.tick_due_ns
-        reading = self.read(ticking.needs(self.state)) if due is not None and self.now() >= due else None
-        self.handle(ev.Tick(presence=self.pages.presence(ticking.wanted(self.state)), reading=reading))
+        began, soon = self.state.cpu_ns(), self.now() + TOGETHER_NS
+        reading = self.read(ticking.needs(self.state, self.now())) if ticking.wants_reading(self.state, soon) else None
+        due = self.state.levels_due_ns
+        motion = self.pages.step_levels(self.now()) if due is not None and due <= soon else None
+        self.handle(ev.Tick(motion=motion, reading=reading))
+        if reading is not None:
+            ticking.note_cost(self.state, self.state.cpu_ns() - began)
 
     def read(self, needs: ticking.Needs) -> ev.Reading:
         """The world now, as far as policies want to know."""
@@ -92,8 +106,13 @@ class Engine:
             wall_ns=self._wall(),
             counters=self.pages.counters(),
             histograms=self.pages.histograms(needs.histograms),
+            delays=self.pages.delays(needs.delays),
             host_free=host.memory_free() if needs.host else None,
         )
+
+    def levels(self) -> Levels:
+        """Of all tenants whose time is divided, as of the last step."""
+        return {(level.tenant, level.slot): level for level in self.pages.levels()}
 
     def handle(self, event: ev.Event) -> None:
         """Decides, and does what was decided. Never waits."""
@@ -104,8 +123,10 @@ class Engine:
             effects = react(self.state, pending.pop(0), self.now())
             pending += self._carry_out(effects)
         self._unsettled = self._unsettled or isinstance(event, ev.BoardChanged)
-        if ticking.needs_memory(self.state):
-            self._memory_wanted.set()
+        if ticking.needs_driver(self.state):
+            self._driver_wanted.set()
+        if self.state.clients:
+            self._anybody.set()
         if self._asleep is not None:  # another task calls: what it has brought may be due before the alarm clock rings
             due = ticking.next_wakeup(self.state)
             if due is not None and (self._due is None or due < self._due):
@@ -116,16 +137,31 @@ class Engine:
         tenant = pins.judge(self.state, job, job_class, by_operator)
         self.handle(ev.PinAsked(job=tenant.id, job_class=job_class, by_operator=by_operator))
 
-    async def watch_memory(self, driver: DriverPort) -> None:
-        """Asks the driver how full its devices are while a policy wants to know, and not otherwise."""
+    async def watch_driver(self, driver: DriverPort) -> None:
+        """Asks the driver of its devices while a policy wants to know what only it knows, and not otherwise."""
         while True:
-            await self._memory_wanted.wait()
-            if not ticking.needs_memory(self.state):
-                self._memory_wanted = trio.Event()
+            await self._driver_wanted.wait()
+            if not ticking.needs_driver(self.state):
+                self._driver_wanted = trio.Event()
                 continue
-            usage = await driver.usage()
-            self.handle(ev.MemorySeen(devices={uuid: (u.total_bytes, u.used_bytes) for uuid, u in usage.items()}))
-            await trio.sleep(MEMORY_S)
+            await self.ask_driver(driver)
+            await trio.sleep(DRIVER_S)
+
+    async def watch_strangers(self, driver: DriverPort) -> None:
+        """Looks for processes without a hook while anybody is attached; without clients they concern nobody."""
+        while True:
+            await self._anybody.wait()
+            if not self.state.clients:
+                self._anybody = trio.Event()
+                continue
+            await self.ask_driver(driver)
+            await trio.sleep(strangers.LOOK_S)
+
+    async def ask_driver(self, driver: DriverPort) -> None:
+        """What the driver says now, or said a moment ago. Never waits for long."""
+        usage = await driver.usage()
+        devices = {uuid: _seen(one) for uuid, one in usage.items()}
+        self.handle(ev.DriverTold(devices=devices, asked_ns=driver.asked_ns))
 
     def adopt(self) -> None:
         """After a restart: begins the policies of devices taken over, and watches the launchers of jobs."""
@@ -164,8 +200,10 @@ class Engine:
                 pages.publish(effect.client, effect.slot, effect.words)
             case do.PublishFailsafe():
                 pages.publish_failsafe(effect.client, effect.after_ns)
-            case do.PublishOthers():
-                pages.publish_others(effect.client, effect.slot, effect.active)
+            case do.Divide():
+                pages.divide(effect.slot, effect.division, effect.resumed, self.now())
+            case do.TellEdges():
+                pages.tell_edges(effect.slot, effect.told)
             case do.RefreshLease():
                 pages.refresh_lease(effect.until_ns)
             case do.CreatePages():
@@ -182,6 +220,8 @@ class Engine:
                 sessions.send_job(effect.session, effect.job, effect.environment)
             case do.SendAttached():
                 sessions.send_attached(effect.job, effect.pid)
+            case do.SendQueued():
+                sessions.send_queued(effect.session, effect.wait_ns, effect.text)
             case do.Refuse():
                 sessions.refuse(effect.session, effect.code, effect.text)
             case do.SaveState():
@@ -219,7 +259,20 @@ class Engine:
 
     def _save(self) -> None:
         """At once and on this task: the file is small, and what is told to a client must be on file before."""
-        self._file.write(saved.dump(self.state, self._boot))
+        now = self.now()
+        if now - self._levels_at >= LEVELS_NS or self.state.draining:
+            self._levels, self._levels_at = self.pages.levels(), now
+        self._file.write(saved.dump(self.state, self._boot, self._levels))
+
+
+def _seen(usage: DeviceUsage) -> ev.Seen:
+    return ev.Seen(
+        total_bytes=usage.total_bytes,
+        used_bytes=usage.used_bytes,
+        power_w=usage.power_w,
+        temperature_c=usage.temperature_c,
+        processes=usage.processes,
+    )
 
 
 def _settle() -> None:
@@ -260,7 +313,8 @@ async def open_engine(
             engine.adopt()
             nursery.start_soon(engine.run, events)
             if driver is not None:
-                nursery.start_soon(engine.watch_memory, driver)
+                nursery.start_soon(engine.watch_driver, driver)
+                nursery.start_soon(engine.watch_strangers, driver)
             yield engine
             nursery.cancel_scope.cancel()
     finally:

@@ -4,31 +4,63 @@ Values are as gpud.policies.types says; None is a signal that should be known an
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gpud.engine.board import Applied
-from gpud.engine.meters import Meter, wait_p99
-from gpud.engine.state import Run, State
+from gpud.engine.meters import BLOCKS, COPIED, LAUNCHES, NOT_READ, SERVED, Meter, delay_p99, wait_p99
+from gpud.engine.state import Run, State, Tenant
 from gpud.model.events import Reading
 from gpud.model.ids import ClientId, JobId, Slot, uuid_text
-from gpud.model.units import SECOND
+from gpud.model.units import MILLISECOND, SECOND
 from gpud.policies.ir import SignalRef
 from gpud.policies.program import TENANT_CLASS
 
-MEMORY_STALE_NS = 5 * SECOND
-"""What the driver told longer ago of its memory is not known any more."""
+STALE_NS = 5 * SECOND
+"""What the driver told longer ago is not known any more."""
+_CHARGED = frozenset({"busy", "block_rate", "copy_rate", "delay_p99", "gpu.busy"})
+"""What hooks count and sample only while launches are charged."""
+_WAITS, _DELAYS = frozenset({"wait_p99"}), frozenset({"delay_p99"})
+_RATES = _CHARGED - _DELAYS | {"launch_rate"}
+"""Made of counters, by a meter that sees all of them; the other two, of histograms that are read once in a while."""
+QUIET = frozenset({"active", "tenants", "busy", "gpu.busy", "launch_rate", "block_rate", "delay_p99"})
+"""What stays as it is while nobody is active, and nobody comes or goes. (Held launches and copies are no activity.)"""
+SETTLED_NS = 1_200 * MILLISECOND
+"""After the last activity all windows have passed, and what was seen last has been seen."""
+_FROM_DRIVER = frozenset({"gpu.memory_free", "gpu.power", "gpu.temperature"})
 
 
-_OF_A_TIME = frozenset({"launch_rate", "wait_p99"})
-"""What is measured over a time, so that a meter must remember."""
+def wants_charging(state: State, tenant: Tenant, slot: Slot) -> bool:
+    """Does a policy of the device read of this tenant (with its class, or all of the device) what hooks only know while
+    they charge launches?"""
+    for applied in state.stack_on(slot):
+        job_class = tenant.placed[applied.program.digest].job_class
+        for ref in (*applied.program.signals, *applied.program.tenant_signals):
+            name = ref.name if ref.scope == "class" else f"{ref.scope}.{ref.name}"
+            if name in _CHARGED and ref.job_class in ("", job_class):
+                return True
+    return False
+
+
+def wants_driver(reads: Iterable[str]) -> bool:
+    """Must the driver be asked for what is in `reads` (as in Applied)?"""
+    return not _FROM_DRIVER.isdisjoint(reads)
+
+
+def slots_reading(state: State, names: frozenset[str]) -> set[Slot]:
+    """Devices of which some policy reads one of these signals."""
+    return {slot for slot, run in state.runs.items() if any(names & applied.reads for applied in run.stack)}
 
 
 def take(state: State, reading: Reading, now: int) -> None:
     """Notes what was read of the world."""
     state.wall_offset_ns = reading.wall_ns - now
     state.host_free = reading.host_free
-    remembered = {slot for slot, run in state.runs.items() if any(_OF_A_TIME & applied.reads for applied in run.stack)}
+    waits, delayed = slots_reading(state, _WAITS), slots_reading(state, _DELAYS)
+    remembered = slots_reading(state, _RATES)
+    if reading.histograms or reading.delays:
+        state.histograms_ns = now
+        remembered |= waits | delayed
     for key, counters in reading.counters.items():
         client = state.clients.get(key[0])
         if client is None or key[1] not in client.slots():
@@ -36,8 +68,13 @@ def take(state: State, reading: Reading, now: int) -> None:
         meter = state.meters.get(key)
         if meter is None:
             meter = state.meters[key] = Meter()
-        if key[1] in remembered:
-            meter.feed(counters, reading.histograms.get(key), client.attached_ns, now)
+        slot = key[1]
+        if state.runs[slot].resting:
+            meter.rested(now)
+        if slot in remembered:
+            holds = reading.histograms.get(key, NOT_READ) if slot in waits else None
+            delays = reading.delays.get(key, NOT_READ) if slot in delayed else None
+            meter.feed(counters, holds, client.attached_ns, now, delays)
         else:
             meter.counters = counters
         if counters.active:
@@ -143,10 +180,16 @@ def _of_device(state: State, slot: Slot, name: str, now: int) -> Any:
     device = state.devices[slot]
     if name == "memory_total":
         return device.total_bytes
-    total, used, when = state.memory.get(device.uuid, (0, 0, -MEMORY_STALE_NS))
-    if name == "memory_free" and now - when < MEMORY_STALE_NS:
-        return max(total - used, 0)
-    return None
+    if name == "busy":
+        clients = list(state.clients_on(slot))
+        meters = [state.meters.get((client.id, slot)) or Meter() for client in clients]
+        return None if any(client.session is None for client in clients) else _busy(meters, now)
+    seen = state.seen.get(device.uuid)
+    if seen is None or now - seen.when_ns >= STALE_NS:
+        return None
+    if name == "memory_free":
+        return max(seen.total_bytes - seen.used_bytes, 0)
+    return {"power": seen.power_w, "temperature": seen.temperature_c}.get(name)
 
 
 def _active(meters: Sequence[Meter], now: int) -> bool:
@@ -157,14 +200,28 @@ def _queued(meters: Sequence[Meter], now: int) -> int:
     return sum(meter.counters.holding for meter in meters)
 
 
-def _launch_rate(meters: Sequence[Meter], now: int) -> float | None:
-    total = 0.0
-    for meter in meters:  # sum() adds floats otherwise since Python 3.12
-        rate = meter.launch_rate(now)
-        if rate is None:
-            return None
-        total += rate
-    return total
+def _rate(what: int) -> Callable[[Sequence[Meter], int], float | None]:
+    """Of all of them together, a second."""
+
+    def rate_of(meters: Sequence[Meter], now: int) -> float | None:
+        total = 0.0
+        for meter in meters:  # sum() adds floats otherwise since Python 3.12
+            rate = meter.rate(what, now)
+            if rate is None:
+                return None
+            total += rate
+        return total
+
+    return rate_of
+
+
+_served = _rate(SERVED)
+
+
+def _busy(meters: Sequence[Meter], now: int) -> float | None:
+    """What was charged, as far as the device can have worked it off: of several at once more than one device does."""
+    served = _served(meters, now)
+    return None if served is None else min(served / SECOND, 1.0)
 
 
 def _memory_used(meters: Sequence[Meter], now: int) -> int:
@@ -174,8 +231,12 @@ def _memory_used(meters: Sequence[Meter], now: int) -> int:
 _MEASURES: dict[str, Callable[[Sequence[Meter], int], Any]] = {
     "active": _active,
     "queued": _queued,
-    "launch_rate": _launch_rate,
+    "launch_rate": _rate(LAUNCHES),
+    "block_rate": _rate(BLOCKS),
+    "copy_rate": _rate(COPIED),
+    "busy": _busy,
     "wait_p99": wait_p99,
+    "delay_p99": delay_p99,
     "memory_used": _memory_used,
 }
 
@@ -196,7 +257,9 @@ def _idle_for(run: Run, key: tuple[str, str], meters: Sequence[Meter], now: int)
     return now - since
 
 
-def wanted_histograms(state: State) -> set[tuple[ClientId, Slot]]:
-    """Clients whose wait at the gate somebody wants to know."""
-    slots = {slot for slot, run in state.runs.items() if any("wait_p99" in applied.reads for applied in run.stack)}
+def wanted_histograms(state: State, signal: str = "wait_p99") -> set[tuple[ClientId, Slot]]:
+    """Clients of which somebody wants to know that signal, which is made of a histogram."""
+    slots = slots_reading(state, frozenset({signal}))
+    if not slots:
+        return set()
     return {(client.id, slot) for client in state.clients.values() for slot in client.slots() & slots}

@@ -31,8 +31,47 @@ def standing(state: State, tenant: Tenant, slot: Slot) -> Standing:
     return found
 
 
+def forget(tenant: Tenant, slot: Slot | None = None) -> None:
+    """What was remembered of it on a device is not so any more; None: on all."""
+    slots = [slot] if slot is not None else [*tenant.standings, *tenant.in_force, *tenant.risen]
+    for one in slots:
+        tenant.standings.pop(one, None)
+        tenant.in_force.pop(one, None)
+        tenant.risen.discard(one)
+
+
+def rises_at(state: State, tenant: Tenant, slot: Slot) -> int | None:
+    """When its rank on a device becomes one higher, by `rise_after`; None: never, or it is already."""
+    applied = arbiter_on(state, slot)
+    if applied is None or applied.arbiter is None or tenant.attached_ns is None or slot in tenant.risen:
+        return None
+    job_class = tenant.placed[applied.program.digest].job_class
+    after = applied.arbiter.rise_after_ns.get(job_class) if job_class is not None else None
+    if after is None or applied.arbiter.ranks[job_class or ""] == 0:
+        return None
+    return tenant.attached_ns + after
+
+
+def rises(state: State) -> list[tuple[int, Tenant, Slot]]:
+    """(when, who, where) of all that are still to come."""
+    if not any(applied.arbiter.rise_after_ns for applied in state.board.arbiters if applied.arbiter is not None):
+        return []
+    found: list[tuple[int, Tenant, Slot]] = []
+    for tenant in state.tenants.values():
+        on = {slot for client in tenant.clients if client in state.clients for slot in state.clients[client].slots()}
+        for slot in sorted(on):
+            at = rises_at(state, tenant, slot)
+            if at is not None:
+                found.append((at, tenant, slot))
+    return found
+
+
 def rank_on(state: State, client: Client, slot: Slot) -> int:
-    """Smaller is higher."""
+    """Smaller is higher. One that is stuck there is below all."""
+    if slot in client.stuck:
+        applied = arbiter_on(state, slot)
+        if applied is not None and applied.arbiter is not None:
+            return applied.arbiter.lowest
     return standing(state, state.tenants[client.job], slot).rank
 
 
@@ -68,7 +107,8 @@ def _standing(state: State, tenant: Tenant, slot: Slot) -> Standing:
         return Standing(None, applied.arbiter.lowest, state.unit_named((applied.name, "", "")))
     per = applied.program.ir.class_named(job_class).per
     unit = state.unit_named((applied.name, job_class, member_of(tenant, per)))
-    return Standing(job_class, applied.arbiter.ranks.get(job_class, 0), unit)
+    rank = applied.arbiter.ranks.get(job_class, 0)
+    return Standing(job_class, max(rank - (slot in tenant.risen), 0), unit)
 
 
 def member_of(tenant: Tenant, per: str) -> str:

@@ -8,9 +8,11 @@ from attrs import Factory, define
 from gpud.engine.board import Board, Failsafe, Stack
 from gpud.engine.classify import Placed
 from gpud.engine.meters import Meter
-from gpud.model.events import Who
+from gpud.model.events import AttachAsked, LaunchAsked, Process, Seen, Who
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot, UnitId
 from gpud.model.knobs import DeviceWords, PeerEntry
+from gpud.model.knobs import Knobs as KnobsInForce
+from gpud.model.levels import Division, Level
 from gpud.model.units import SECOND
 from gpud.policies.program import Knobs
 from gpud.policies.tenants import TenantFacts
@@ -43,6 +45,8 @@ class Client:
     """The pages it shall have mapped."""
     beyond: dict[Slot, frozenset[ClientId]] = Factory(dict)
     """Higher clients that found no room in the table."""
+    last_role: int = 0
+    """What the least important of its table is looked at for (see roles.py)."""
     serial: int = 0
     """Of the last set of peers sent."""
     mapped_serial: int = 0
@@ -56,6 +60,10 @@ class Client:
     """It hears its slots then at the latest; None: nothing is owed."""
     failsafe: Failsafe | None = None
     """As published last; None: not yet."""
+    on_file: tuple[Any, Any, int, Any] | None = None
+    """Devices, peers and serial as put on file last, and what that was."""
+    stuck: set[Slot] = Factory(set)
+    """Where it has lost its rank, since it is active and does nothing (see stuck.py)."""
 
     _slots: tuple[tuple[Slot | None, ...], frozenset[Slot]] = ((), frozenset())
     """Devices as they were when this set was made of them: it is asked for often."""
@@ -91,11 +99,56 @@ class Tenant:
     launcher_alive: bool = False
     session: SessionId | None = None
     """Of the launcher; None for one taken over."""
+    gpu: str = ""
+    """The devices it asked for, as CUDA_VISIBLE_DEVICES has them; "": all."""
     clients: set[ClientId] = Factory(set)
     placed: dict[str, Placed] = Factory(dict)
     """Digest of a policy that applies somewhere → where it puts this job."""
     standings: "dict[Slot, Standing]" = Factory(dict)
     """See standing.py."""
+    in_force: "dict[Slot, KnobsInForce]" = Factory(dict)
+    """See in_force.py."""
+    attached_ns: int | None = None
+    """Since when it has had a client without a break; None: it has none."""
+    risen: set[Slot] = Factory(set)
+    """Where it is one rank higher than its class, by `rise_after`."""
+
+
+Resource = tuple[str, str, str, Slot | None]
+"""What jobs compete for: (`tenants`, `shares` or `compute`, digest of the policy, unit or rank, device)."""
+
+
+@define(kw_only=True)
+class Waiting:
+    """A job in line to be let in."""
+
+    tenant: Tenant
+    event: LaunchAsked | AttachAsked
+    """With which it came."""
+    since_ns: int
+    until_ns: float
+    """Then it is refused; inf: never."""
+    text: str
+    """What it waits for."""
+    resource: Resource
+    """Of what: who needs it too waits behind."""
+    board_generation: int
+    """Of the set that has sorted it."""
+
+
+@define
+class Claim:
+    """One client on one device where ranks hold, since it was idle, or was last seen to do something."""
+
+    since_ns: int
+    looked_ns: int
+    spent_ns: int
+    """Charged until the last look, as far as the device can have worked it off."""
+    used_ns: int
+    """Of that, since the claim began."""
+    entered: int
+    finished_ns: int
+    """When something of it was last proven finished."""
 
 
 @define(kw_only=True)
@@ -138,6 +191,10 @@ class Run:
     idle_since: dict[tuple[str, str], int] = Factory(dict)
     """(policy, class) → when the last work of a member ended, whoever has left since."""
     ticked_ns: int = 0
+    busy_ns: int = 0
+    """When somebody there was last seen to be active."""
+    resting: bool = False
+    """Nothing can change what its policies see before somebody goes active: they are not looked at until then."""
 
 
 @define(kw_only=True)
@@ -164,6 +221,12 @@ class State:
     units: dict[tuple[str, str, str], UnitId] = Factory(dict)
     """(policy, class, member by its `per`) → unit."""
     tenants: dict[JobId, Tenant] = Factory(dict)
+    watched: dict[tuple[ClientId, Slot], Claim] = Factory(dict)
+    """Clients where ranks hold."""
+    judged_ns: int = 0
+    """When they were looked at last."""
+    waiting: list[Waiting] = Factory(list)
+    """Jobs that are not in yet, the first in line first."""
     clients: dict[ClientId, Client] = Factory(dict)
     devices: dict[Slot, Device] = Factory(dict)
     meters: dict[tuple[ClientId, Slot], Meter] = Factory(dict)
@@ -172,8 +235,20 @@ class State:
     """As last heard or read."""
     host_free: int | None = None
     """As read last."""
-    memory: dict[bytes, tuple[int, int, int]] = Factory(dict)
-    """Device → (total, used, when), as the driver told last."""
+    tick_cost_ns: int = 0
+    """CPU time of a tick that reads the world, smoothed."""
+    histograms_ns: int = 0
+    """When histograms were read last."""
+    seen: dict[bytes, Seen] = Factory(dict)
+    """Device → what the driver told last."""
+    strangers: dict[bytes, tuple[Process, ...]] = Factory(dict)
+    """Device → processes on it that were no clients when the driver told of them."""
+    strange_since: dict[tuple[int, int], int] = Factory(dict)
+    """(pid, started) of strangers → when they were first seen."""
+    told_of: set[tuple[int, int]] = Factory(set)
+    """(pid, started) of strangers that the journal has."""
+    left: list[tuple[int, int, int]] = Factory(list)
+    """(when, pid, started) of clients that are gone."""
     samples: dict[tuple[str, str, str], tuple[Any, int]] = Factory(dict)
     """(plugin, signal, target) → (value, until when it is known)."""
     strikes: dict[str, list[int]] = Factory(dict)
@@ -190,12 +265,36 @@ class State:
     """Those that have not come back by then are gone."""
     lease_due_ns: int | None = None
     """The lease is to be refreshed then; None: no clients."""
-    look_due_ns: int | None = None
-    """Presence pages beyond the tables are to be looked at then; None: nobody is active there."""
+    divisions: dict[Slot, Division] = Factory(dict)
+    """Of devices whose time is divided, as published last."""
+    dirty: set[Slot] = Factory(set)
+    """Devices that may have to be divided anew."""
+    anew: set[Slot] = Factory(set)
+    """Devices with a page that says nothing of levels yet."""
+    levels: dict[Slot, list[Level]] = Factory(dict)
+    """Of an earlier daemon, while the device is not divided yet."""
+    levels_due_ns: int | None = None
+    """The next step of the levels; None: none of them moves."""
+    stepped_ns: int = 0
+    """The last one."""
+    stepping: dict[Slot, int] = Factory(dict)
+    """Devices where somebody was found active lately, and when."""
+    active_ns: dict[Slot, int] = Factory(dict)
+    """When policies saw somebody active on a device last."""
+    told: dict[Slot, bool] = Factory(dict)
+    """Do hooks tell of their edges there? As published; where nothing is said, they do."""
+    save_due_ns: int = 0
+    """Before that, levels that move are not put on file again."""
+    rise_due_ns: int | None = None
+    """A tenant is one rank higher then."""
+    owed: set[ClientId] = Factory(set)
+    """Clients that have yet to hear their slots."""
     tick_due_ns: int | None = None
     """Policies are to be looked at then; None: nothing can change what they say."""
     draining: bool = False
     stopped: bool = False
+    _on: dict[Slot, tuple[Client, ...]] = Factory(dict)
+    """Who is on a device, as found last: it is asked for often."""
 
     def stack_for(self, device: Device) -> Stack:
         """As the running set says now; `runs` has what runs."""
@@ -216,7 +315,14 @@ class State:
 
     def clients_on(self, slot: Slot) -> Iterator[Client]:
         """Those with this device, oldest first."""
-        return (client for client in self.clients.values() if slot in client.slots())
+        found = self._on.get(slot)
+        if found is None:
+            found = self._on[slot] = tuple(client for client in self.clients.values() if slot in client.slots())
+        return iter(found)
+
+    def moved(self) -> None:
+        """A client is gone, or on other devices than before."""
+        self._on.clear()
 
     def tenant_of(self, who: Who) -> Tenant | None:
         """The job a process belongs to: that of the nearest `gpud run` above it, else its own."""

@@ -3,11 +3,11 @@
 Nobody is ever killed by it. A job that the new set would not let in goes on, in whatever class takes it.
 """
 
-from gpud.engine import runs, signals, ticking
+from gpud.engine import division, edges, runs, signals, ticking
 from gpud.engine.board import Board
 from gpud.engine.classify import Placed, place_everywhere
-from gpud.engine.peers import by_rank, update_client
-from gpud.engine.standing import class_text, drop_unused_units
+from gpud.engine.peers import update_client
+from gpud.engine.standing import class_text, drop_unused_units, forget
 from gpud.engine.state import State
 from gpud.model import effects as do
 from gpud.model.effects import Effect
@@ -20,7 +20,9 @@ def needs(state: State, board: Board) -> ticking.Needs:
     reads = {name for applied in board.applied for name in applied.reads}
     everybody = {(client.id, slot) for client in state.clients.values() for slot in client.slots()}
     return ticking.Needs(
-        histograms=frozenset(everybody if "wait_p99" in reads else ()), host="host.memory_free" in reads
+        histograms=frozenset(everybody if "wait_p99" in reads else ()),
+        delays=frozenset(everybody if "delay_p99" in reads else ()),
+        host="host.memory_free" in reads,
     )
 
 
@@ -50,15 +52,16 @@ def swap(state: State, event: BoardChanged, now: int) -> list[Effect]:
     for slot in sorted(state.runs):
         effects += runs.tick_device(state, slot, now)
         effects += runs.compare(slot, were[slot], state.runs[slot])
-    ranked = by_rank(state)
     for client in list(state.clients.values()):
-        effects += update_client(state, client, ranked)
+        effects += update_client(state, client)
     drop_unused_units(state)
     ticking.plan(state, now)
     changes = list(dict.fromkeys([*changes, *pinned]))
     text = f"policies {board.digest[:8] or 'none'} in force ({event.why}, number {state.board_generation})"
     return [
         *effects,
+        *division.settle(state, now),
+        *edges.settle(state, now),
         do.SaveState(),
         do.Record(level="info", text=": ".join([text, *(["; ".join(changes)] if changes else [])])),
         do.Reloaded(generation=state.board_generation, digest=board.digest, why=event.why, changes=tuple(changes)),
@@ -71,7 +74,7 @@ def _sort_anew(state: State) -> list[str]:
     for tenant in state.tenants.values():
         was = _is_pinned(tenant.placed)
         tenant.placed = place_everywhere(state.board, tenant.facts, tenant.pin)
-        tenant.standings = {}
+        forget(tenant)
         if tenant.pin is not None and was and not _is_pinned(tenant.placed):
             said.append(f"job {tenant.id} stays pinned to {tenant.pin}, which no policy has now: its labels decide")
     return said

@@ -4,27 +4,31 @@ Policies that read signals tick every 5 ms while somebody on their device is act
 edges; those with dwell timers or hours when these end; others not at all.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 
-from attrs import evolve, frozen
+from attrs import frozen
 
-from gpud.engine import runs, signals
-from gpud.engine.peers import by_rank, update_client
+from gpud.engine import division, edges, runs, signals, stuck
+from gpud.engine.in_force import knobs_of
+from gpud.engine.meters import HISTOGRAM_STEP_NS
+from gpud.engine.peers import publish_client, update_client
+from gpud.engine.standing import drop_unused_units, forget, rises
 from gpud.engine.state import Client, Run, State
 from gpud.model import effects as do
 from gpud.model.effects import Effect
 from gpud.model.events import Tick
-from gpud.model.ids import ClientId, Slot
-from gpud.model.knobs import DeviceWords
+from gpud.model.ids import ClientId, JobId, Slot
+from gpud.model.knobs import Knobs
 from gpud.model.units import MILLISECOND, SECOND
 from gpud.policies.program import Now
 
 LEASE_REFRESH_NS = 1 * SECOND
-LOOK_NS = 5 * MILLISECOND
-"""How often presence beyond the peer tables is looked at while somebody there is active."""
 BUSY_NS = 5 * MILLISECOND
 IDLE_NS = 50 * MILLISECOND
 """Between two ticks."""
+PART_OF_CPU = 20
+"""Where many clients make a tick dear, busy ones are so far apart that they take a twentieth of a core."""
 EARLIEST_NS = 2_500_000
 """After the tick before, however many edges arrive."""
 LONGEST_NS = 10 * SECOND
@@ -36,34 +40,45 @@ class Needs:
     """What the next Tick must bring of the world for policies."""
 
     histograms: frozenset[tuple[ClientId, Slot]]
+    delays: frozenset[tuple[ClientId, Slot]]
     host: bool
 
 
 def next_wakeup(state: State) -> int | None:
     """When the next Tick is due, monotonic nanoseconds; None: only an event can change anything."""
-    due = [state.lease_due_ns, state.look_due_ns, state.adopt_until_ns, state.tick_due_ns]
-    due += [client.slots_due_ns for client in state.clients.values()]
+    due = [state.lease_due_ns, state.levels_due_ns, state.adopt_until_ns, state.tick_due_ns, state.rise_due_ns]
+    due += [state.clients[client].slots_due_ns for client in state.owed]
+    due += [int(one.until_ns) for one in state.waiting if one.until_ns < math.inf]
     return min((at for at in due if at is not None), default=None)
 
 
-def needs(state: State) -> Needs:
-    """For the policies that run now. Counters are always needed."""
+def wants_reading(state: State, now: int) -> bool:
+    """Must the next Tick bring one? For policies that are due; once a second, with the lease, to see who is stuck."""
+    due = [at for at in (state.tick_due_ns, state.lease_due_ns) if at is not None]
+    return bool(due) and now >= min(due)
+
+
+def needs(state: State, now: int) -> Needs:
+    """For the policies that run now. Counters are always needed, histograms once in a while."""
     reads = {name for run in state.runs.values() for applied in run.stack for name in applied.reads}
-    return Needs(histograms=frozenset(signals.wanted_histograms(state)), host="host.memory_free" in reads)
-
-
-def needs_memory(state: State) -> bool:
-    """Does anybody want to know now how full the devices are?"""
-    return bool(state.clients) and any(
-        "gpu.memory_free" in applied.reads for run in state.runs.values() for applied in run.stack
+    due = now - state.histograms_ns >= HISTOGRAM_STEP_NS
+    return Needs(
+        histograms=frozenset(signals.wanted_histograms(state) if due else ()),
+        delays=frozenset(signals.wanted_histograms(state, "delay_p99") if due else ()),
+        host="host.memory_free" in reads,
     )
 
 
-def wanted(state: State) -> set[tuple[ClientId, Slot]]:
-    """The presence that the next Tick must bring."""
-    if state.look_due_ns is None:
-        return set()
-    return {(p, slot) for client in state.clients.values() for slot, peers in client.beyond.items() for p in peers}
+def note_cost(state: State, spent_ns: int) -> None:
+    """A tick that has read the world took so much CPU time."""
+    state.tick_cost_ns += (max(spent_ns, 0) - state.tick_cost_ns) // 8
+
+
+def needs_driver(state: State) -> bool:
+    """Does anybody want to know now what only the driver knows?"""
+    return bool(state.clients) and any(
+        signals.wants_driver(applied.reads) for run in state.runs.values() for applied in run.stack
+    )
 
 
 def expired(state: State, now: int) -> list[Client]:
@@ -74,33 +89,30 @@ def expired(state: State, now: int) -> list[Client]:
     return [client for client in state.clients.values() if client.session is None]
 
 
-def look_now(state: State, active: Client, slot: Slot, now: int) -> None:
-    """Somebody went active, or came back and may be: if anybody has it beyond the table, look at once."""
-    if any(active.id in client.beyond.get(slot, ()) for client in state.clients.values()):
-        state.look_due_ns = now
-
-
 def hurry(state: State, slot: Slot, now: int) -> None:
     """An edge, or somebody has come or gone: policies that look at such things do so now."""
     run = state.runs.get(slot)
     if run is not None and any(applied.watches for applied in run.stack) and state.clients:
-        soon = max(now, run.ticked_ns + EARLIEST_NS)
+        spacing = min(max(EARLIEST_NS, state.tick_cost_ns * PART_OF_CPU), IDLE_NS)
+        soon = max(now, run.ticked_ns + spacing)
+        run.busy_ns = now
         state.tick_due_ns = soon if state.tick_due_ns is None else min(state.tick_due_ns, soon)
 
 
 def tick(state: State, event: Tick, now: int) -> list[Effect]:
-    """Lease, overdue answers, the word for peers beyond the tables, and the policies."""
-    effects: list[Effect] = []
+    """Lease, overdue answers, levels, ranks, and the policies."""
+    effects = division.stepped(state, event, now)
     if state.lease_due_ns is not None and now >= state.lease_due_ns:
         state.lease_due_ns = now + LEASE_REFRESH_NS
         effects.append(do.RefreshLease(until_ns=now + state.lease_ns))
-    for client in state.clients.values():
+    for client in [state.clients[owed] for owed in sorted(state.owed)]:
         if client.slots_due_ns is not None and now >= client.slots_due_ns:
             effects += _overdue(state, client)
-    if state.look_due_ns is not None and now >= state.look_due_ns:
-        effects += _look(state, event, now)
+    if state.rise_due_ns is not None and now >= state.rise_due_ns:
+        effects += _rise(state, now)
     if event.reading is not None:
         signals.take(state, event.reading, now)
+        effects += stuck.judge(state, event.reading, now)
         effects += tick_policies(state, _occupied(state), now)
     return effects
 
@@ -110,17 +122,50 @@ def tick_policies(state: State, slots: Iterable[Slot], now: int) -> list[Effect]
     effects: list[Effect] = []
     for slot in slots:
         before = [ran.knobs for ran in state.runs[slot].ran]
-        effects += runs.tick_device(state, slot, now)
+        held: dict[JobId, Knobs] = {}
+        effects += runs.tick_device(state, slot, now, held)
         if any(old != ran.knobs for old, ran in zip(before, state.runs[slot].ran, strict=True)):
-            effects += publish_device(state, slot)
+            effects += publish_device(state, slot, held)
     plan(state, now)
     return effects
 
 
-def publish_device(state: State, slot: Slot) -> list[Effect]:
-    """The words of everybody there; the tables, too, since `yield` says who looks at anybody at all."""
-    ranked = by_rank(state)
-    return [effect for client in list(state.clients_on(slot)) for effect in update_client(state, client, ranked)]
+def publish_device(state: State, slot: Slot, before: Mapping[JobId, Knobs]) -> list[Effect]:
+    """What follows from other decisions there: for all whose knobs are others than before, their words; the tables,
+    too, of those who look at others otherwise. How time is divided follows at the end of the event."""
+    effects: list[Effect] = []
+    state.dirty.add(slot)
+    for client in list(state.clients_on(slot)):
+        knobs, held = knobs_of(state, client, slot), before.get(client.job)
+        if held is None or (held.yields, held.measured) != (knobs.yields, knobs.measured):
+            effects += update_client(state, client)
+        elif held != knobs:
+            effects += publish_client(state, client)
+    return effects
+
+
+def plan_rises(state: State) -> None:
+    """When the next tenant gets a higher rank by `rise_after`."""
+    state.rise_due_ns = min((at for at, _, _ in rises(state)), default=None)
+
+
+def _rise(state: State, now: int) -> list[Effect]:
+    effects: list[Effect] = []
+    where: dict[Slot, None] = {}
+    for at, tenant, slot in rises(state):
+        if at <= now:
+            forget(tenant, slot)
+            tenant.risen.add(slot)
+            where[slot] = None
+            text = (
+                f"job {tenant.id} ({tenant.name}) is one rank higher on device {slot} now, as long as it has been here"
+            )
+            effects.append(do.Record(level="info", text=text))
+    for client in list(state.clients.values()):
+        if client.slots() & where.keys():
+            effects += update_client(state, client)
+    drop_unused_units(state)
+    return effects
 
 
 def plan(state: State, now: int) -> None:
@@ -128,9 +173,16 @@ def plan(state: State, now: int) -> None:
     due: int | None = None
     moment = Now(now, now + state.wall_offset_ns)
     busy = {slot for _, slot in state.active}
+    busy_ns = min(max(BUSY_NS, state.tick_cost_ns * PART_OF_CPU), IDLE_NS)
     for slot in _occupied(state):
         run = state.runs[slot]
-        at = now + (BUSY_NS if slot in busy else IDLE_NS) if _reads(run) else None
+        if slot in busy:
+            state.active_ns[slot] = now
+        if slot in busy or not run.busy_ns:
+            run.busy_ns = now
+        run.resting = now - run.busy_ns >= signals.SETTLED_NS and _is_quiet(run)
+        lately = slot in busy or edges.lately(state, slot, now)
+        at = now + (busy_ns if lately else IDLE_NS) if _reads(run) and not run.resting else None
         if at is None or slot not in busy:
             change = _next_change(run, moment)
             if change is not None and change <= now + 1:  # something moves on all the time: no reason to look early
@@ -146,6 +198,11 @@ def plan(state: State, now: int) -> None:
 def _occupied(state: State) -> list[Slot]:
     """Devices that somebody is on, in order."""
     return sorted(frozenset().union(*(client.slots() for client in state.clients.values())))
+
+
+def _is_quiet(run: Run) -> bool:
+    """Does all that its policies read stay as it is while nobody is active?"""
+    return all(applied.reads <= signals.QUIET for applied in run.stack)
 
 
 def _reads(run: Run) -> bool:
@@ -172,33 +229,9 @@ def _overdue(state: State, client: Client) -> list[Effect]:
     for reader in late:
         reader.slow = True
     client.awaited, client.slots_due_ns = {}, None
+    state.owed.discard(client.id)
     names = ", ".join(f"{reader.id} (pid {reader.who.pid})" for reader in late)
     return [
         do.SendSlots(client=client.id, slots=client.devices),
         do.Record(level="warning", text=f"client {client.id} goes on though these have not mapped its page: {names}"),
     ]
-
-
-def _look(state: State, event: Tick, now: int) -> list[Effect]:
-    effects: list[Effect] = []
-    again = False
-    for client in state.clients.values():
-        for slot, words in list(client.words.items()):
-            beyond = client.beyond.get(slot, frozenset())
-            active = any(_is_active(event, peer, slot, now, words.resume_after_ns) for peer in beyond)
-            again = again or active
-            if active != words.others_active:
-                client.words[slot] = _with_others(words, active)
-                if client.session is not None:
-                    effects.append(do.PublishOthers(client=client.id, slot=slot, active=active))
-    state.look_due_ns = now + LOOK_NS if again else None
-    return effects
-
-
-def _is_active(event: Tick, peer: ClientId, slot: Slot, now: int, resume_after_ns: int) -> bool:
-    presence = event.presence.get((peer, slot))
-    return presence is not None and (presence.active or now - presence.idle_since_ns < resume_after_ns)
-
-
-def _with_others(words: DeviceWords, active: bool) -> DeviceWords:
-    return evolve(words, others_active=active)

@@ -1,19 +1,21 @@
 """Why a job runs or does not: from knob to rule to line to inputs. Pure."""
 
 from gpud.engine.explained import of_word
+from gpud.engine.held import Sums
 from gpud.engine.in_force import ENFORCED, said, tightest
-from gpud.engine.report import Sums, job_view
+from gpud.engine.in_words import NO_LEVELS, Levels
+from gpud.engine.report import job_view
 from gpud.engine.standing import arbiter_on, standing
 from gpud.engine.state import State, Tenant
 from gpud.model.ids import Slot, uuid_text
 from gpud.model.views import ExplainView, WhyDevice, WhyView
 
 
-def why(state: State, tenant: Tenant, sums: Sums, now: int) -> WhyView:
+def why(state: State, tenant: Tenant, sums: Sums, now: int, levels: Levels = NO_LEVELS) -> WhyView:
     """What holds for a job now, on each of its devices; while it is on none, on each that it may come to."""
     clients = [state.clients[client] for client in sorted(tenant.clients) if client in state.clients]
     slots = sorted({slot for client in clients for slot in client.slots()}) or sorted(state.runs)
-    job = job_view(state, tenant, sums, now)
+    job = job_view(state, tenant, sums, now, levels)
     return WhyView(job=job, hold=job.why, devices=tuple(_device(state, tenant, slot) for slot in slots))
 
 

@@ -13,17 +13,25 @@ from cffi import FFI
 
 HERE = Path(__file__).parent
 HEADERS = ("gpud_page.h", "gpud_wire.h")
+OWN_HEADERS = ("pages_native.h", "levels_native.h")
 
 FUNCTIONS = """
 void *gpud_map(int fd, size_t bytes, int writable);
 void gpud_unmap(void *address, size_t bytes);
 void gpud_pages_sum(const struct gpud_summed *clients, uint32_t count, struct gpud_sum *sums);
 void gpud_histogram(const struct gpud_activity_page *page, uint32_t device, uint64_t *out);
+void gpud_delays(const struct gpud_activity_page *page, uint32_t device, uint64_t *out);
 void gpud_publish_device(struct gpud_control_page *page, uint32_t device, const struct gpud_control_device *words);
-void gpud_publish_others(struct gpud_control_page *page, uint32_t device, uint32_t active);
+void gpud_publish_watched(struct gpud_control_page *page, uint32_t device, uint32_t watched);
 void gpud_publish_lease(struct gpud_control_page *page, uint64_t until_ns);
 void gpud_publish_failsafe(struct gpud_control_page *page, uint32_t failsafe, uint64_t after_ns);
 void gpud_publish_detach(struct gpud_control_page *page);
+uint32_t gpud_levels_step(struct gpud_divided *levels, uint64_t now);
+void gpud_levels_look(struct gpud_divided *levels, uint64_t now);
+void gpud_levels_advance(struct gpud_divided *levels, uint64_t now);
+void gpud_levels_publish(struct gpud_divided *levels, uint64_t now);
+uint32_t gpud_levels_state(const struct gpud_divided *levels, uint64_t now);
+void gpud_divide(uint64_t amount, struct gpud_ask *asks, uint32_t count);
 """
 
 
@@ -39,10 +47,10 @@ def between_marks(header: Path) -> str:
 def builder(include: Path) -> FFI:
     """The module's definition, from the headers in `include`."""
     ffi = FFI()
-    for header in (*(include / name for name in HEADERS), HERE / "pages_native.h"):
+    for header in (*(include / name for name in HEADERS), *(HERE / name for name in OWN_HEADERS)):
         ffi.cdef(between_marks(header))
     ffi.cdef(FUNCTIONS)
-    ffi.set_source("gpud.hooks._pages", "".join(f'#include "{name}"\n' for name in (*HEADERS, "pages_native.h")))
+    ffi.set_source("gpud.hooks._pages", "".join(f'#include "{name}"\n' for name in (*HEADERS, *OWN_HEADERS)))
     return ffi
 
 

@@ -46,6 +46,10 @@ class Connection:
         self.known: set[tuple[int, int]] = set()
         """(present, generation) that the client has mapped by an earlier daemon's hand."""
         self.scope = trio.CancelScope()
+        self.patience = trio.CancelScope()
+        """Of the wait for its next message, while the handshake lasts."""
+        self.queued = False
+        """It waits in line to be let in: it is not the one who is slow."""
         self.end_reason: str | None = None
         self.finishing = False
         """Ends once all is sent."""

@@ -4,36 +4,37 @@ A test compares sizes and offsets with those the C compiler chose.
 """
 
 import struct
+from mmap import mmap
 
 PAGE_MAGIC = 0x64757067
-PAGE_VERSION = 1
+PAGE_VERSION = 2
 CONTROL, PRESENCE, ACTIVITY = 1, 2, 3
 MAX_DEVICES = 8
 MAX_PEERS = 16
 MAX_SLOTS = 64
 HISTOGRAM_BUCKETS = 32
 
-HEADER = struct.Struct("<IHHIIQQ32x")
-"""magic, version, kind, size, client, generation, epoch_ns."""
-PEER = struct.Struct("<IIQIIQQQ16x")
-"""rank, unit, generation, present, flags, budget base, t0, rate."""
+HEADER = struct.Struct("<IHHIIQQI28x")
+"""magic, version, kind, size, client, generation, epoch_ns, shift."""
+PEER = struct.Struct("<IIQIIIIqQI12x")
+"""rank, unit, generation, present, flags, tenant, share seq, base, t0, rate."""
 CONTROL_HEAD = struct.Struct("<QQII40x")
 """After the header: lease_until_ns, failsafe_after_ns, failsafe, detach."""
-CONTROL_DEVICE_HEAD = struct.Struct("<8I4Q4Q2QQ8x")
+CONTROL_DEVICE_HEAD = struct.Struct("<8I4Q 2IqQQ2IqQQ 6QqQ 2Q3I36x")
 """Up to its peers: gate, wake, rank, unit, peer_count, others_active, max_inflight, pass_launches, …"""
-PRESENCE_DEVICE = struct.Struct("<IIQQQ32x")
-"""active, edges, idle_since_ns, inflight, spent_ns."""
+PRESENCE_DEVICE = struct.Struct("<IIQQQIIQ16x")
+"""active, edges, idle_since_ns, inflight, spent_ns, waiting, turn, full_ns."""
 ACTIVITY_HEAD = struct.Struct("<QQQ40x")
 """After the header: errors, attaches, keeper_wakes."""
-ACTIVITY_DEVICE_HEAD = struct.Struct("<QQQQQQ16x")
-"""used_bytes, allocations, launches_failed, passed, overheld, last_finish_ns."""
+ACTIVITY_DEVICE_HEAD = struct.Struct("<9QII48x")
+"""used_bytes, allocations, launches_failed, passed, copy_bytes, last_finish_ns, samples, clean, calls, factor_ppm, …"""
 SLOT = struct.Struct("<QQQQQIIIIQ")
 """entered, left, blocks, held, held_ns, thread, holding, hold_reason, hold_peer, hold_since_ns."""
-SUM = struct.Struct("<12Q5I4x")
+SUM = struct.Struct("<19Q9I4x")
 """`struct gpud_sum` of pages_native.h: the fields of model.counters.Counters, in their order."""
 
 CONTROL_DEVICE_SIZE = CONTROL_DEVICE_HEAD.size + PEER.size * MAX_PEERS
-ACTIVITY_DEVICE_SIZE = ACTIVITY_DEVICE_HEAD.size + 8 * HISTOGRAM_BUCKETS + SLOT.size * MAX_SLOTS
+ACTIVITY_DEVICE_SIZE = ACTIVITY_DEVICE_HEAD.size + 16 * HISTOGRAM_BUCKETS + SLOT.size * MAX_SLOTS
 
 
 def _round(size: int) -> int:
@@ -51,8 +52,14 @@ def control_device_offset(slot: int) -> int:
     return HEADER.size + CONTROL_HEAD.size + CONTROL_DEVICE_SIZE * slot
 
 
-def presence_device_offset(slot: int) -> int:
-    return HEADER.size + PRESENCE_DEVICE.size * slot
+def presence_device_offset(slot: int, shift: int = 0) -> int:
+    """`shift` is in the page's header."""
+    return HEADER.size + PRESENCE_DEVICE.size * ((slot + shift) % MAX_DEVICES)
+
+
+def presence_device_at(page: mmap | bytes, slot: int) -> int:
+    """The same, of a page that is mapped."""
+    return presence_device_offset(slot, HEADER.unpack_from(page)[7])
 
 
 def activity_device_offset(slot: int) -> int:
@@ -60,4 +67,4 @@ def activity_device_offset(slot: int) -> int:
 
 
 def slot_offset(slot: int, thread: int) -> int:
-    return activity_device_offset(slot) + ACTIVITY_DEVICE_HEAD.size + 8 * HISTOGRAM_BUCKETS + SLOT.size * thread
+    return activity_device_offset(slot) + ACTIVITY_DEVICE_HEAD.size + 16 * HISTOGRAM_BUCKETS + SLOT.size * thread

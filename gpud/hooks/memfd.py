@@ -23,7 +23,9 @@ def make_page(kind: int, client: int, generation: int, epoch_ns: int) -> int:
         # All of it now: a page that cannot be had later would kill whoever touches it. And no ftruncate, which a
         # limit on file sizes turns into a deadly signal.
         os.posix_fallocate(fd, 0, size)
-        header = (layout.PAGE_MAGIC, layout.PAGE_VERSION, kind, size, client, generation, epoch_ns)
+        # Clients' lines for one device are at different places of their pages (gpud_presence_index).
+        shift = client % layout.MAX_DEVICES if kind == layout.PRESENCE else 0
+        header = (layout.PAGE_MAGIC, layout.PAGE_VERSION, kind, size, client, generation, epoch_ns, shift)
         os.pwrite(fd, layout.HEADER.pack(*header), 0)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, FIXED)
     except BaseException:
@@ -54,7 +56,7 @@ def check_page(fd: int, kind: int, generation: int) -> None:
     size = os.fstat(fd).st_size
     if size != layout.BYTES[kind]:
         raise ProtocolError(f"a page has {size} bytes, not {layout.BYTES[kind]}")
-    magic, version, found, said, _, its, _ = layout.HEADER.unpack(os.pread(fd, layout.HEADER.size, 0))
+    magic, version, found, said, _, its, _, _ = layout.HEADER.unpack(os.pread(fd, layout.HEADER.size, 0))
     if (magic, found, said) != (layout.PAGE_MAGIC, kind, size):
         raise ProtocolError(f"a page's header says magic {magic:#x}, kind {found}, {said} bytes")
     if version not in (layout.PAGE_VERSION, layout.PAGE_VERSION - 1):

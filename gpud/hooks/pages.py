@@ -13,12 +13,16 @@ from attrs import define, frozen
 
 from gpud.hooks import layout, memfd
 from gpud.hooks._pages import ffi, lib
+from gpud.hooks.levels import Divided
 from gpud.model.counters import Counters, HookCounters
-from gpud.model.events import Presence
 from gpud.model.ids import ClientId, Generation, Slot
 from gpud.model.knobs import DeviceWords
+from gpud.model.levels import Division, Level, Motion
 
 FAILSAFE_OPEN, FAILSAFE_HOLD = 0, 1
+UNCAPPED_NS = 2**61
+DRAW_NS = 1_000_000
+"""Where nothing is limited: as levels_native.h has it."""
 
 
 @frozen(kw_only=True)
@@ -41,6 +45,9 @@ class _Pages:
     devices: int = 0
 
 
+_NO_PAGES = _Pages()
+
+
 class PageStore:
     """Owns every descriptor and mapping in it. Methods about a client that is not there do nothing, or raise KeyError
     where an answer is due."""
@@ -53,6 +60,9 @@ class PageStore:
         self._failsafe_after_ns = failsafe_after_ns
         self._pages: dict[ClientId, _Pages] = {}
         self._scratch = ffi.new("struct gpud_control_device *")
+        self._divided: dict[Slot, Divided] = {}
+        self._watched = 0
+        """Devices (a bit each) of which edges need not be told."""
         self._summing: tuple[Any, Any, dict[tuple[ClientId, Slot], int]] | None = None
         """What `counters` hands to C: rows, sums, and where in them each device of a client is. None: mappings or
         devices have changed."""
@@ -114,6 +124,8 @@ class PageStore:
         if pages is None:
             return
         self._summing = None
+        for divided in self._divided.values():
+            divided.forget(client)
         for name, kind in (("control", layout.CONTROL), ("presence", layout.PRESENCE), ("activity", layout.ACTIVITY)):
             if getattr(pages, name) is not None:
                 lib.gpud_unmap(getattr(pages, name), layout.BYTES[kind])
@@ -136,23 +148,42 @@ class PageStore:
         scratch = self._scratch
         ffi.memmove(scratch, bytes(ffi.sizeof("struct gpud_control_device")), ffi.sizeof("struct gpud_control_device"))
         scratch.gate, scratch.rank, scratch.unit = words.gate, words.rank, words.unit
-        scratch.peer_count, scratch.others_active = len(words.peers), words.others_active
-        scratch.max_inflight, scratch.pass_launches = words.max_inflight, words.pass_launches
+        scratch.tenant, scratch.peer_count = words.tenant, len(words.peers)
+        scratch.max_inflight, scratch.max_inflight_ns = words.max_inflight, words.max_inflight_ns
+        scratch.pass_launches, scratch.pass_ns = words.pass_launches, words.pass_ns
         scratch.resume_after_ns, scratch.max_pause_ns = words.resume_after_ns, words.max_pause_ns
-        scratch.memory_limit = 2**64 - 1
+        scratch.burst_ns, scratch.memory_limit = words.burst_ns, 2**64 - 1
         for entry, peer in zip(scratch.peers, words.peers, strict=False):
-            entry.rank, entry.unit, entry.generation, entry.present = (
-                peer.rank,
-                peer.unit,
-                peer.generation,
-                peer.present,
-            )
+            entry.rank, entry.unit, entry.generation = peer.rank, peer.unit, peer.generation
+            entry.present, entry.flags, entry.tenant = peer.present, peer.flags, peer.tenant
+        lib.gpud_publish_watched(pages.control, slot, self._watched >> slot & 1)
         lib.gpud_publish_device(pages.control, slot, scratch)
 
-    def publish_others(self, client: ClientId, slot: Slot, active: bool) -> None:
-        pages = self._pages.get(client)
-        if pages is not None:
-            lib.gpud_publish_others(pages.control, slot, active)
+    def divide(self, slot: Slot, division: Division | None, resumed: Iterable[Level], now: int) -> None:
+        """The time of a device is divided so from now on, and its pages say so; None: it is not. `resumed`: where a
+        daemon before has left its levels."""
+        before = self._divided.pop(slot, None)
+        if division is not None:
+            self._divided[slot] = divided = Divided(slot, division, self._places, before, resumed)
+            divided.step(now)
+
+    def tell_edges(self, slot: Slot, told: bool) -> None:
+        """Shall hooks tell of their edges on that device? They do until something else is said."""
+        if told:
+            self._watched &= ~(1 << slot)
+        else:
+            self._watched |= 1 << slot
+        for pages in self._pages.values():
+            if pages.devices & 1 << slot and pages.control is not None:
+                lib.gpud_publish_watched(pages.control, slot, not told)
+
+    def step_levels(self, now: int) -> dict[Slot, Motion]:
+        """Levels, shares and rates of all divided devices move on to now, and are published. Wakes nobody."""
+        return {slot: divided.step(now) for slot, divided in self._divided.items() if divided.division.moves}
+
+    def levels(self) -> list[Level]:
+        """Of all tenants on divided devices, as of the last step."""
+        return [level for divided in self._divided.values() for level in divided.levels()]
 
     def refresh_lease(self, until_ns: int) -> None:
         """Of all control pages."""
@@ -199,24 +230,23 @@ class PageStore:
         }
         return rows, ffi.new("struct gpud_sum[]", len(clients) * layout.MAX_DEVICES), offsets
 
-    def presence(self, wanted: Iterable[tuple[ClientId, Slot]]) -> dict[tuple[ClientId, Slot], Presence]:
-        """Those of the wanted that can be seen."""
-        found: dict[tuple[ClientId, Slot], Presence] = {}
-        for client, slot in wanted:
-            pages = self._pages.get(client)
-            if pages is not None and pages.presence is not None:
-                device = pages.presence.device[slot]
-                found[client, slot] = Presence(active=bool(device.active), idle_since_ns=device.idle_since_ns)
-        return found
-
     def histograms(self, wanted: Iterable[tuple[ClientId, Slot]]) -> dict[tuple[ClientId, Slot], tuple[int, ...]]:
         """Of holds, those of the wanted that can be seen."""
+        return self._histograms(wanted, lib.gpud_histogram)
+
+    def delays(self, wanted: Iterable[tuple[ClientId, Slot]]) -> dict[tuple[ClientId, Slot], tuple[int, ...]]:
+        """Likewise, from launch to start."""
+        return self._histograms(wanted, lib.gpud_delays)
+
+    def _histograms(
+        self, wanted: Iterable[tuple[ClientId, Slot]], read: Any
+    ) -> dict[tuple[ClientId, Slot], tuple[int, ...]]:
         found: dict[tuple[ClientId, Slot], tuple[int, ...]] = {}
         buckets = ffi.new("uint64_t[]", layout.HISTOGRAM_BUCKETS)
         for client, slot in wanted:
             pages = self._pages.get(client)
             if pages is not None and pages.activity is not None:
-                lib.gpud_histogram(pages.activity, slot, buckets)
+                read(pages.activity, slot, buckets)
                 found[client, slot] = tuple(buckets)
         return found
 
@@ -231,6 +261,10 @@ class PageStore:
                 lib.gpud_histogram(pages.activity, slot, bucket)
                 total = [a + b for a, b in zip(total, bucket, strict=True)]
         return HookCounters(errors=pages.activity.errors, attaches=pages.activity.attaches, histogram=tuple(total))
+
+    def _places(self, client: ClientId) -> tuple[Any, Any, Any]:
+        pages = self._pages.get(client, _NO_PAGES)
+        return pages.control or ffi.NULL, pages.presence or ffi.NULL, pages.activity or ffi.NULL
 
     def _look(self, pages: _Pages, presence_fd: int, activity_fd: int) -> None:
         """Maps what the client writes, both pages or none. Raises OSError."""
@@ -256,7 +290,12 @@ class PageStore:
             pages.control.failsafe_after_ns = self._failsafe_after_ns
             pages.control.lease_until_ns = now + self._lease_ns
             for device in pages.control.device:
-                device.pass_launches, device.max_pause_ns, device.memory_limit = 1, 2**64 - 1, 2**64 - 1
+                device.pass_launches = 1
+                for name in ("max_pause_ns", "memory_limit", "launch_rate", "block_rate", "copy_rate"):
+                    setattr(device, name, 2**64 - 1)
+                # Until a step of the levels says otherwise, nothing is capped and nobody waits for who is beyond.
+                device.cap_rate_ppm, device.cap_base_ns, device.cap_burst_ns = 1_000_000, UNCAPPED_NS, UNCAPPED_NS
+                device.draw_ns, device.others_lag_ns = DRAW_NS, -(2**63)
             memfd.close_page(pages.control_fd)
         except BaseException:
             self.drop(client)

@@ -28,6 +28,7 @@ static void add_slot(struct gpud_sum *sum, const struct gpud_slot *slot)
 {
     sum->entered += LOAD(slot->entered);
     sum->left += LOAD(slot->left);
+    sum->blocks += LOAD(slot->blocks);
     sum->held += LOAD(slot->held);
     sum->held_ns += LOAD(slot->held_ns);
     if (!__atomic_load_n(&slot->holding, __ATOMIC_ACQUIRE))
@@ -49,11 +50,21 @@ static void sum_device(struct gpud_sum *sum, const struct gpud_presence_device *
     sum->edges = LOAD(presence->edges);
     sum->idle_since_ns = LOAD(presence->idle_since_ns);
     sum->inflight = LOAD(presence->inflight);
+    sum->spent_ns = LOAD(presence->spent_ns);
+    sum->full_ns = LOAD(presence->full_ns);
+    sum->waiting = LOAD(presence->waiting);
+    sum->turn = LOAD(presence->turn);
     sum->used_bytes = LOAD(activity->used_bytes);
     sum->allocations = LOAD(activity->allocations);
     sum->launches_failed = LOAD(activity->launches_failed);
     sum->passed = LOAD(activity->passed);
     sum->last_finish_ns = LOAD(activity->last_finish_ns);
+    sum->copy_bytes = LOAD(activity->copy_bytes);
+    sum->samples = LOAD(activity->samples);
+    sum->clean = LOAD(activity->clean);
+    sum->calls = LOAD(activity->calls);
+    sum->factor_ppm = LOAD(activity->factor_ppm);
+    sum->estimated = LOAD(activity->estimated);
     for (uint32_t i = 0; i < GPUD_MAX_SLOTS; i++)
         add_slot(sum, &activity->slots[i]);
 }
@@ -64,7 +75,8 @@ void gpud_pages_sum(const struct gpud_summed *clients, uint32_t count, struct gp
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
             if (clients[i].devices & (1u << device))
-                sum_device(&sums[i * GPUD_MAX_DEVICES + device], &clients[i].presence->device[device],
+                sum_device(&sums[i * GPUD_MAX_DEVICES + device],
+                           &clients[i].presence->device[gpud_presence_index(&clients[i].presence->header, device)],
                            &clients[i].activity->device[device]);
 }
 
@@ -74,20 +86,33 @@ void gpud_histogram(const struct gpud_activity_page *page, uint32_t device, uint
         out[i] = LOAD(page->device[device].held_histogram[i]);
 }
 
-/* A peer entry holds only while its generation is the mapped page's, so it is zero while the rest changes. */
+void gpud_delays(const struct gpud_activity_page *page, uint32_t device, uint64_t out[GPUD_HISTOGRAM_BUCKETS])
+{
+    for (uint32_t i = 0; i < GPUD_HISTOGRAM_BUCKETS; i++)
+        out[i] = LOAD(page->device[device].delay_histogram[i]);
+}
+
+static int same_peer(const struct gpud_peer *a, const struct gpud_peer *b)
+{
+    return a->rank == b->rank && a->unit == b->unit && a->generation == b->generation && a->present == b->present &&
+           a->flags == b->flags && a->tenant == b->tenant;
+}
+
+/* A peer entry holds only while its generation is the mapped page's, so it is zero while the rest changes. Whoever is new there
+ * takes no part in the turns before the next step of the levels says so. */
 static void publish_peer(struct gpud_peer *to, const struct gpud_peer *from)
 {
-    if (memcmp(to, from, sizeof *to) == 0)
+    if (same_peer(to, from))
         return;
+    if (to->generation != from->generation || to->tenant != from->tenant)
+        STORE(to->share_rate_ppm, 0);
     STORE(to->generation, 0);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     STORE(to->rank, from->rank);
     STORE(to->unit, from->unit);
     STORE(to->present, from->present);
     STORE(to->flags, from->flags);
-    STORE(to->budget_base_ns, from->budget_base_ns);
-    STORE(to->budget_t0_ns, from->budget_t0_ns);
-    STORE(to->budget_rate_ppm, from->budget_rate_ppm);
+    STORE(to->tenant, from->tenant);
     STORE_RELEASE(to->generation, from->generation);
 }
 
@@ -105,18 +130,16 @@ void gpud_publish_device(struct gpud_control_page *page, uint32_t device, const 
         publish_peer(&to->peers[i], &words->peers[i]);
     STORE(to->rank, words->rank);
     STORE(to->unit, words->unit);
+    STORE(to->tenant, words->tenant);
     STORE_RELEASE(to->peer_count, words->peer_count);
-    STORE(to->others_active, words->others_active);
     STORE(to->max_inflight, words->max_inflight);
     STORE(to->pass_launches, words->pass_launches);
     STORE(to->resume_after_ns, words->resume_after_ns);
     STORE(to->max_pause_ns, words->max_pause_ns);
     STORE(to->max_inflight_ns, words->max_inflight_ns);
     STORE(to->memory_limit, words->memory_limit);
-    STORE(to->budget_base_ns, words->budget_base_ns);
-    STORE(to->budget_t0_ns, words->budget_t0_ns);
-    STORE(to->budget_rate_ppm, words->budget_rate_ppm);
-    STORE(to->budget_burst_ns, words->budget_burst_ns);
+    STORE(to->pass_ns, words->pass_ns);
+    STORE(to->burst_ns, words->burst_ns);
     STORE(to->grant_epoch, words->grant_epoch);
     STORE(to->grant_until_ns, words->grant_until_ns);
     STORE_RELEASE(to->generation, to->generation + 1);
@@ -125,9 +148,10 @@ void gpud_publish_device(struct gpud_control_page *page, uint32_t device, const 
     wake(to);
 }
 
-void gpud_publish_others(struct gpud_control_page *page, uint32_t device, uint32_t active)
+void gpud_publish_watched(struct gpud_control_page *page, uint32_t device, uint32_t watched)
 {
-    STORE_RELEASE(page->device[device].others_active, active);
+    if (LOAD(page->device[device].watched) != watched)
+        __atomic_store_n(&page->device[device].watched, watched, __ATOMIC_SEQ_CST);
 }
 
 void gpud_publish_lease(struct gpud_control_page *page, uint64_t until_ns)

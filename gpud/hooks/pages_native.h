@@ -31,11 +31,22 @@ struct gpud_sum {
     uint64_t idle_since_ns;
     uint64_t inflight;
     uint64_t hold_since_ns;     /* of the thread that is held longest; 0: none is */
+    uint64_t spent_ns;
+    uint64_t full_ns;
+    uint64_t blocks;
+    uint64_t copy_bytes;
+    uint64_t samples;
+    uint64_t clean;
+    uint64_t calls;
     uint32_t active;
     uint32_t edges;
     uint32_t holding;           /* threads held now */
     uint32_t hold_reason;       /* of the thread that is held longest */
     uint32_t hold_peer;
+    uint32_t waiting;           /* threads held, by the presence page */
+    uint32_t turn;
+    uint32_t factor_ppm;
+    uint32_t estimated;
     uint32_t pad;
 };
 /* cffi: end */
@@ -48,11 +59,14 @@ void gpud_unmap(void *address, size_t bytes);
 void gpud_pages_sum(const struct gpud_summed *clients, uint32_t count, struct gpud_sum *sums);
 /* Copies one device's histogram of holds. */
 void gpud_histogram(const struct gpud_activity_page *page, uint32_t device, uint64_t out[GPUD_HISTOGRAM_BUCKETS]);
+/* Likewise of delays from launch to start. */
+void gpud_delays(const struct gpud_activity_page *page, uint32_t device, uint64_t out[GPUD_HISTOGRAM_BUCKETS]);
 /* Writes one device of a control page so that a hook that reads meanwhile sees the old words or the new ones, the gate
- * last; then wakes whoever is held on it. `wake` and `generation` of `words` are ignored: they only count on. */
+ * last; then wakes whoever is held on it. `wake` and `generation` of `words` are ignored: they only count on. So is all that
+ * the steps of the levels write (levels_publish.c). */
 void gpud_publish_device(struct gpud_control_page *page, uint32_t device, const struct gpud_control_device *words);
-/* Only others_active of one device, without waking: held threads look by themselves. */
-void gpud_publish_others(struct gpud_control_page *page, uint32_t device, uint32_t active);
+/* Whether edges on that device need not be told. A hook that has not seen it yet has gone active before it. */
+void gpud_publish_watched(struct gpud_control_page *page, uint32_t device, uint32_t watched);
 /* Moves the end of the lease. */
 void gpud_publish_lease(struct gpud_control_page *page, uint64_t until_ns);
 /* What happens once the lease has run out: a GPUD_FAILSAFE_*, and the time after which it opens. */

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import os
 import secrets
 import socket
@@ -23,6 +24,7 @@ from gpud.model.effects import SendWelcome
 from gpud.model.errors import ProtocolError, SetupError, VersionError
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import PeerEntry
+from gpud.model.units import SECOND
 
 log = logging.getLogger("gpud.sessions")
 
@@ -82,6 +84,8 @@ class Sessions:
         if earlier is not None and earlier is not connection:
             earlier.end("the client came back by another connection")
         connection.client, connection.job = client, welcome.job
+        if connection.queued:
+            connection.queued, connection.patience.deadline = False, trio.current_time() + self._handshake_s
         connection.known = {(entry.present, entry.generation) for entry in welcome.known}
         self._by_client[client] = connection
         pages = self._pages.handed_out(client)
@@ -95,6 +99,13 @@ class Sessions:
             log.warning("refused pid %s: %s", connection.peer and connection.peer.who.pid, text)
             connection.send(wire.Refused(code, text))
             connection.finish()
+
+    def send_queued(self, session: SessionId, wait_ns: int | None, text: str) -> None:
+        connection = self._by_id.get(session)
+        if connection is not None:
+            connection.queued, connection.patience.deadline = True, math.inf
+            seconds = wire.NO_BOUND if wait_ns is None else min(-(-wait_ns // SECOND), wire.NO_BOUND - 1)
+            connection.send(wire.Queued(seconds, text))
 
     def send_slots(self, client: ClientId, slots: tuple[Slot | None, ...]) -> None:
         connection = self._by_client.get(client)
@@ -238,6 +249,7 @@ class Sessions:
                 client=ClientId(hello.client if again else 0),
                 generation=Generation(hello.generation if again else 0),
                 again=again,
+                waits=connection.protocol.waits and not again,
             )
         )
         message = await self._next_message(connection, self._handshake_s)
@@ -270,8 +282,10 @@ class Sessions:
         raise AssertionError
 
     async def _next_message(self, connection: Connection, within_s: float) -> wire.Message | None:
-        with trio.fail_after(within_s):
+        deadline = math.inf if connection.queued else trio.current_time() + within_s
+        with trio.CancelScope(deadline=deadline) as connection.patience:
             return await connection.receive()
+        raise trio.TooSlowError
 
     async def _until_process_ends(self, connection: Connection) -> None:
         assert connection.peer is not None

@@ -31,11 +31,12 @@ MAX_BYTES = 16384
 MAX_FDS = 16
 MAX_DEVICES = 8
 MAX_PEERS = 16
-PAGE_VERSION = 1
+PAGE_VERSION = 2
 
 ROLE_HOOK = 1
 ROLE_LAUNCHER = 2
 HELLO_REATTACH = 1
+HELLO_WAITS = 2
 
 
 UNMANAGED = 0xFFFFFFFF
@@ -162,9 +163,17 @@ class Attached(NamedTuple):
     pid: int
 
 
+class Queued(NamedTuple):
+    """It waits in line to be let in, for `seconds` at most; NO_BOUND: for ever. `text` says for what."""
+
+    seconds: int
+    text: str
+
+
+NO_BOUND = 0xFFFFFFFF
 Message = (
     Hello | Ping | Pong | Welcome | Mapped | Bye | Devices | DeviceSlots | Peers | PeersMapped | WentActive | WentIdle
-    | Launch | Job | Refused | Detach | Attached
+    | Launch | Job | Refused | Detach | Attached | Queued
 )  # fmt: skip
 
 _HEAD = struct.Struct("<HHI")
@@ -182,7 +191,7 @@ _FIXED: dict[type, tuple[int, struct.Struct]] = {
     Ping: (64, struct.Struct("<Q")),
     Welcome: (65, struct.Struct("<HxxIQIIII")),
 }
-_DEVICES, _LAUNCH, _REFUSED, _SLOTS, _PEERS, _DETACH, _JOB, _ATTACHED = 4, 9, 66, 67, 68, 69, 70, 71
+_DEVICES, _LAUNCH, _REFUSED, _SLOTS, _PEERS, _DETACH, _JOB, _ATTACHED, _QUEUED = 4, 9, 66, 67, 68, 69, 70, 71, 76
 _FIXED_TYPES = {number: (kind, layout) for kind, (number, layout) in _FIXED.items()}
 NUMBERS = {kind: number for kind, (number, _) in _FIXED.items()} | {
     Devices: _DEVICES,
@@ -193,6 +202,7 @@ NUMBERS = {kind: number for kind, (number, _) in _FIXED.items()} | {
     Detach: _DETACH,
     Job: _JOB,
     Attached: _ATTACHED,
+    Queued: _QUEUED,
 }
 """Message class → GPUD_MSG_*."""
 
@@ -245,7 +255,7 @@ def decode(packet: bytes) -> Message:
         return _decode_slots(body)
     if number == _PEERS:
         return _decode_peers(body)
-    if number in (_LAUNCH, _REFUSED, _DETACH, _JOB, _ATTACHED):
+    if number in (_LAUNCH, _REFUSED, _DETACH, _JOB, _ATTACHED, _QUEUED):
         return _decode_text(number, body)
     raise ProtocolError(f"unknown message type {number}")
 
@@ -271,6 +281,7 @@ class ServerSession:
         self.role = 0
         self.version = 0
         self.reattach = False
+        self.waits = False
         self._nonce = 0
         self._last_serial = 0
         self._may_receive: frozenset[type] = frozenset({Hello})
@@ -324,7 +335,7 @@ class ServerSession:
     def _greet(self, hello: Hello) -> None:
         if hello.role not in (ROLE_HOOK, ROLE_LAUNCHER):
             raise ProtocolError(f"HELLO names role {hello.role}; known are 1 (hook) and 2 (launcher)")
-        if hello.flags & ~HELLO_REATTACH or (hello.flags and hello.role == ROLE_LAUNCHER):
+        if hello.flags & ~(HELLO_REATTACH | HELLO_WAITS) or (hello.flags and hello.role == ROLE_LAUNCHER):
             raise ProtocolError(f"HELLO has unknown flags {hello.flags:#x}")
         if hello.version_min > hello.version_max:
             raise ProtocolError(f"HELLO offers versions {hello.version_min} to {hello.version_max}")
@@ -339,20 +350,20 @@ class ServerSession:
                 f"the client's pages are of version {hello.page_version}, this daemon's {PAGE_VERSION}; "
                 "install the same gpud for both"
             )
-        self.role, self.version, self.reattach = hello.role, version, bool(hello.flags & HELLO_REATTACH)
+        self.role, self.version = hello.role, version
+        self.reattach, self.waits = bool(hello.flags & HELLO_REATTACH), bool(hello.flags & HELLO_WAITS)
 
 
 class ClientSession:
     """A client's end, for `gpud run` and for fake hooks: answers PING by itself."""
 
-    def __init__(self, role: int, client: int = 0, generation: int = 0) -> None:
-        """`client` and `generation` as in the last WELCOME, to attach again."""
+    def __init__(self, role: int, client: int = 0, generation: int = 0, *, waits: bool = False) -> None:
+        """`client` and `generation` as in the last WELCOME, to attach again. `waits`: it may be kept in line."""
         self.role = role
         self.known = False
         """PING has been answered: a launcher may ask now."""
-        self._hello = Hello(
-            VERSION_MIN, VERSION_MAX, role, HELLO_REATTACH if client else 0, PAGE_VERSION, client, generation
-        )
+        flags = (HELLO_REATTACH if client else 0) | (HELLO_WAITS if waits else 0)
+        self._hello = Hello(VERSION_MIN, VERSION_MAX, role, flags, PAGE_VERSION, client, generation)
 
     def hello(self) -> bytes:
         """The first packet."""
@@ -438,6 +449,8 @@ def _decode_text(number: int, body: bytes) -> Message:
         return Job(code, _pairs(text, "JOB"))
     if number == _REFUSED:
         return Refused(code, text)
+    if number == _QUEUED:
+        return Queued(code, text)
     return Detach(text) if number == _DETACH else Attached(code)
 
 
@@ -450,6 +463,8 @@ def _text_of(message: Message) -> tuple[int, str]:
         return message.code, message.text
     if isinstance(message, Attached):
         return message.pid, ""
+    if isinstance(message, Queued):
+        return message.seconds, message.text
     assert isinstance(message, Detach)
     return 0, message.text
 

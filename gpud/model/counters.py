@@ -22,6 +22,19 @@ class Counters(NamedTuple):
     inflight: int = 0
     hold_since_ns: int = 0
     """0: none is held."""
+    spent_ns: int = 0
+    """GPU time charged, as the client itself writes it."""
+    full_ns: int = 0
+    """When it last found its window full."""
+    blocks: int = 0
+    """Thread blocks launched, while launches are charged."""
+    copy_bytes: int = 0
+    samples: int = 0
+    """Launches whose GPU time was measured."""
+    clean: int = 0
+    """Of these, with no other tenant active meanwhile."""
+    calls: int = 0
+    """Driver calls made for windows and samples."""
     active: int = 0
     """1 from the first launch after idle until all is finished."""
     edges: int = 0
@@ -31,6 +44,14 @@ class Counters(NamedTuple):
     """The gate bit that holds the thread that waits longest."""
     hold_peer: int = 0xFFFFFFFF
     """Present index of the peer it waits for."""
+    waiting: int = 0
+    """Threads held now, as the client's peers see it."""
+    turn: int = 0
+    """1: it uses the device by its turn (GATE_SHARE)."""
+    factor_ppm: int = 0
+    """What charges are multiplied with; 0: nothing is learned yet."""
+    estimated: int = 0
+    """1: what is charged comes from time shared with others."""
 
 
 @frozen(kw_only=True)

@@ -4,6 +4,7 @@ from attrs import frozen
 
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, Explained, PeerEntry
+from gpud.model.levels import Division, Level
 
 
 @frozen(kw_only=True)
@@ -33,12 +34,22 @@ class PublishDevice:
 
 
 @frozen(kw_only=True)
-class PublishOthers:
-    """Write whether somebody beyond the peer table is active."""
+class Divide:
+    """Divide the time of a device so, from now on. Comes after the words that it belongs to."""
 
-    client: ClientId
     slot: Slot
-    active: bool
+    division: Division | None
+    """None: nothing is divided there."""
+    resumed: tuple[Level, ...] = ()
+    """Of a daemon before: levels go on from these."""
+
+
+@frozen(kw_only=True)
+class TellEdges:
+    """Write whether hooks shall tell of their edges on a device, also into the pages of those that come to it."""
+
+    slot: Slot
+    told: bool
 
 
 @frozen(kw_only=True)
@@ -105,6 +116,17 @@ class SendAttached:
 
 
 @frozen(kw_only=True)
+class SendQueued:
+    """To whom waits in line to be let in."""
+
+    session: SessionId
+    wait_ns: int | None
+    """At most; None: for ever."""
+    text: str
+    """What it waits for."""
+
+
+@frozen(kw_only=True)
 class Refuse:
     """Say no and close."""
 
@@ -166,7 +188,7 @@ class DevicesChanged:
 
 
 Effect = (
-    CreatePages | DropPages | PublishDevice | PublishOthers | PublishFailsafe | RefreshLease | SendWelcome | SendSlots
-    | SendPeers | SendJob | SendAttached | Refuse | SaveState | Record | KnobChanged | Reloaded | StruckOut
-    | DevicesChanged
+    CreatePages | DropPages | PublishDevice | Divide | TellEdges | PublishFailsafe | RefreshLease | SendWelcome
+    | SendSlots | SendPeers | SendJob | SendAttached | SendQueued | Refuse | SaveState | Record | KnobChanged
+    | Reloaded | StruckOut | DevicesChanged
 )  # fmt: skip

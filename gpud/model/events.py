@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import Factory, frozen
 
 from gpud.model.counters import Counters
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
+from gpud.model.levels import Motion
 from gpud.model.units import SECOND
 
 
@@ -58,6 +59,8 @@ class AttachAsked:
     generation: Generation
     again: bool
     """It brings its presence and activity pages."""
+    waits: bool = False
+    """It waits in cuInit for the answer, so it may be refused; one that runs already is let in."""
 
 
 @frozen(kw_only=True)
@@ -137,16 +140,8 @@ class DevicesFound:
 
 
 @frozen(kw_only=True)
-class Presence:
-    """One client on one device, as its presence page says."""
-
-    active: bool
-    idle_since_ns: int
-
-
-@frozen(kw_only=True)
 class Reading:
-    """What was read of the world at one moment, for policies. Has what `ticking.needs(state)` asked for."""
+    """What was read of the world at one moment, for policies. Has what `ticking.needs` asked for."""
 
     wall_ns: int
     """Unix time."""
@@ -155,22 +150,54 @@ class Reading:
     """Of holds; bucket i: 2^i … 2^(i+1) µs."""
     host_free: int | None = None
     """Bytes of host memory that are free; None: not asked for, or not known."""
+    delays: Mapping[tuple[ClientId, Slot], tuple[int, ...]] = Factory(dict)
+    """From launch to start, of sampled launches; buckets likewise."""
 
 
 @frozen(kw_only=True)
 class Tick:
-    """Time has passed. `presence` has what `ticking.wanted(state)` asked for."""
+    """Time has passed."""
 
-    presence: dict[tuple[ClientId, Slot], Presence]
+    motion: Mapping[Slot, Motion] | None = None
+    """What a step of the levels has found on each divided device; None: there was none."""
     reading: Reading | None = None
     """None: the policies are not to be looked at now."""
 
 
 @frozen(kw_only=True)
-class MemorySeen:
-    """The driver told how full its devices are: uuid → (total, used) bytes."""
+class Process:
+    """A process with a context on a device, as driver and kernel name it."""
 
-    devices: Mapping[bytes, tuple[int, int]]
+    pid: int
+    started: int
+    """As in Who."""
+    user: str
+    command: str
+    used_bytes: int | None
+    """Device memory; None: the driver does not say."""
+
+
+@frozen(kw_only=True)
+class Seen:
+    """One device as the driver tells of it."""
+
+    total_bytes: int
+    used_bytes: int
+    power_w: float | None = None
+    """None: it does not tell; likewise below."""
+    temperature_c: float | None = None
+    processes: tuple[Process, ...] | None = None
+    when_ns: int = 0
+    """When the engine heard."""
+
+
+@frozen(kw_only=True)
+class DriverTold:
+    """The driver told of its devices, by UUID. Devices that it is silent about are not there."""
+
+    devices: Mapping[bytes, Seen]
+    asked_ns: int = 0
+    """When it was asked: who has left since may still be in its answer."""
 
 
 @frozen(kw_only=True)
@@ -229,6 +256,6 @@ class StopAsked:
 
 Event = (
     LaunchAsked | LauncherEnded | AttachAsked | PagesFailed | Mapped | DevicesReported | PeersMapped | WentActive
-    | WentIdle | Detached | SessionEnded | DevicesFound | Tick | MemorySeen | PluginSample | PluginsGone | PinAsked
+    | WentIdle | Detached | SessionEnded | DevicesFound | Tick | DriverTold | PluginSample | PluginsGone | PinAsked
     | BoardChanged | DrainAsked | StopAsked
 )  # fmt: skip

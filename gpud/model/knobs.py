@@ -2,10 +2,15 @@
 
 from attrs import frozen
 
-from gpud.model.ids import ClientId, Generation, UnitId
+from gpud.model.ids import ClientId, Generation, JobId, UnitId
 from gpud.model.units import FOREVER_NS
 
 NO_UNIT = UnitId(0)
+NO_JOB = JobId(0)
+PEER_OWN = 1
+"""Another process of the same tenant."""
+PEER_SHARE = 2
+"""Takes turns with the reader."""
 
 
 @frozen(kw_only=True)
@@ -44,6 +49,32 @@ class Knobs:
     max_pause_ns: int = FOREVER_NS
     """After this, `pass_launches` of each held thread go through."""
     pass_launches: int = 1
+    pass_ns: int = 0
+    """Instead of launches: GPU time; 0: launches."""
+    max_inflight_ns: int | None = None
+    """GPU time submitted and unfinished; None = unlimited."""
+    capped: bool = False
+    """Its GPU time is limited in some way."""
+    rated: bool = False
+    """Its launches or blocks are."""
+    copies: bool = False
+    """Its copies are."""
+    hard_ppm: int | None = None
+    """Limit of its own GPU time, in millionths of the device; None: none."""
+    soft_ppm: int | None = None
+    """Likewise, that may be exceeded while nobody else wants the device."""
+    pool: int | None = None
+    """With whom it takes turns (see units.py); None: with nobody."""
+    turn_window_ns: int | None = None
+    """`max_inflight_ns` while others take turns with it."""
+    charged: bool = False
+    """Somebody wants to know what it uses."""
+
+    @property
+    def measured(self) -> bool:
+        """Its launches are charged with their cost, so whoever else is active matters."""
+        timed = self.max_inflight_ns is not None or (self.yields and self.pass_ns > 0)
+        return self.capped or self.pool is not None or self.charged or timed
 
 
 @frozen(kw_only=True)
@@ -57,21 +88,28 @@ class PeerWords:
     """Of the peer's presence page."""
     present: int
     """Index in the reader's table of mapped pages."""
+    tenant: JobId = NO_JOB
+    flags: int = 0
+    """PEER_*"""
 
 
 @frozen(kw_only=True)
 class DeviceWords:
-    """One device of a control page, as published. Fields as in gpud_page.h."""
+    """One device of a control page, as published. Fields as in gpud_page.h; what follows from levels is not here
+    (see levels.py)."""
 
     gate: int = 0
     rank: int = 0
     unit: UnitId = NO_UNIT
     peers: tuple[PeerWords, ...] = ()
-    others_active: bool = False
+    tenant: JobId = NO_JOB
     max_inflight: int = 0
+    max_inflight_ns: int = 0
     pass_launches: int = 1
+    pass_ns: int = 0
     resume_after_ns: int = 0
     max_pause_ns: int = FOREVER_NS
+    burst_ns: int = 0
 
 
 @frozen(kw_only=True)

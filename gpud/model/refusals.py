@@ -12,3 +12,5 @@ RESOURCES = 5
 """The daemon has no room."""
 DRAINING = 6
 """The daemon is ending."""
+ADMISSION = 7
+"""The policy lets no further job in now. (A launcher hears POLICY.)"""

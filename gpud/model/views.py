@@ -7,6 +7,21 @@ from gpud.model.policy_views import SetView
 
 
 @frozen(kw_only=True)
+class UnmanagedView:
+    """A process on a device that no hook is in."""
+
+    pid: int
+    user: str
+    command: str
+    device: int | None
+    """Slot; None: one that is not managed."""
+    uuid: str
+    """Of the device."""
+    used_bytes: int | None
+    """Device memory; None: the driver does not say."""
+
+
+@frozen(kw_only=True)
 class DeviceView:
     """One device of the node."""
 
@@ -23,8 +38,11 @@ class DeviceView:
     """0 … 1, the driver's figure; shown, never used for control."""
     jobs: tuple[int, ...]
     """Jobs with a process on it."""
-    unmanaged_pids: tuple[int, ...]
+    unmanaged: tuple[UnmanagedView, ...]
     """Processes on it that no hook is in."""
+    power_w: float | None = None
+    """None: the driver does not say; likewise below."""
+    temperature_c: float | None = None
 
 
 @frozen(kw_only=True)
@@ -32,7 +50,7 @@ class HoldView:
     """Why a job does not run now."""
 
     code: str
-    """`paused`, `preempt`, `window`, …: the gate's reason."""
+    """`paused`, `preempt`, `window`, …: the gate's reason; `admission`: it waits in line to be let in."""
     text: str
     """One sentence with evidence."""
     held_by: int | None
@@ -55,6 +73,32 @@ class ClassView:
 
 
 @frozen(kw_only=True)
+class TimeView:
+    """GPU time of one job on one device, as far as it is charged."""
+
+    device: int
+    """Slot."""
+    spent_ns: int
+    """Since its processes attached."""
+    busy: float | None
+    """0 … 1, of the last moments; None: nobody divides the device."""
+    estimated: bool
+    """It was only measured beside other jobs lately."""
+    share: float | None
+    """Its part of the device; None: it takes no turns."""
+    lag_ns: int
+    """How long it is behind its share; below zero: ahead."""
+    turn: bool
+    """It has the turn."""
+    limit: float | None
+    """What it may use at most; None: all of it."""
+    left_ns: int
+    """Of that, what it may use now; below zero: it owes so much."""
+    stuck: bool
+    """It has lost its rank: it was active for long and did nothing."""
+
+
+@frozen(kw_only=True)
 class JobView:
     """One job, as `gpud ps` shows it."""
 
@@ -65,7 +109,7 @@ class JobView:
     job_class: str
     """By the policy that arbitrates; `a/b` where devices differ; `unclassified`; "" where no policy arbitrates."""
     state: str
-    """`starting` (no process attached yet), `active`, `held`, `idle`."""
+    """`queued` (waits in line to be let in), `starting` (no process attached yet), `active`, `held`, `idle`."""
     pids: tuple[int, ...]
     """Attached processes."""
     launcher_pid: int | None
@@ -82,6 +126,8 @@ class JobView:
     """Its class was chosen by name, not by labels."""
     classes: tuple[ClassView, ...] = ()
     """By every policy that applies somewhere."""
+    time: tuple[TimeView, ...] = ()
+    """On each device where its launches are charged."""
 
 
 @frozen(kw_only=True)
@@ -175,6 +221,16 @@ class JobStats:
     """Faults inside the hook that were degraded and counted."""
     attaches: int
     """Re-attachments (a daemon was restarted)."""
+    spent_ns: int = 0
+    """GPU time charged, as far as launches are charged; likewise below."""
+    samples: int = 0
+    """Launches whose GPU time was measured."""
+    clean: int = 0
+    """Of these, with no other tenant active meanwhile."""
+    calls: int = 0
+    """Driver calls made for windows and samples."""
+    estimated: bool = False
+    """What is charged somewhere comes from time shared with others."""
 
 
 @frozen(kw_only=True)

@@ -11,7 +11,7 @@ from gpud.policies.check.walk import all_writers, expressions, head_of, parts
 from gpud.policies.diagnostics import Diagnostic
 from gpud.policies.ir import IrBlock, IrPolicy, Read, TenantRead
 from gpud.policies.resolve.findings import Findings, alternatives
-from gpud.policies.schema import TENANT_FIELDS
+from gpud.policies.schema import BLOCKS, CLASS_SETTINGS, KNOBS, MODES, SIGNALS, TENANT_FIELDS
 from gpud.policies.source import Span
 
 _MOST_PLACES = 3
@@ -45,23 +45,21 @@ class Enforced:
 
 
 THIS_VERSION = Enforced(
-    arbiters=frozenset({"open", "preempt"}),
-    knobs=frozenset({"pause", "yield", "max_inflight"}),
+    arbiters=frozenset(MODES) - {"exclusive"},
+    knobs=frozenset(KNOBS) - {"residency", "max_hold"},
     settings={
-        ("arbitrate", "preempt"): frozenset({"order", "resume_after", "max_inflight", "max_pause"}),
-        ("failsafe", ""): frozenset({"daemon_lost", "after"}),
+        key: frozenset(row.name for row in rows) - {"memory", "over_memory"}
+        for key, rows in BLOCKS.items()
+        if key not in (("arbitrate", "exclusive"), ("swap", ""))
     },
-    words={("failsafe", "daemon_lost"): frozenset({"open", "hold"})},
-    signals=frozenset(
-        [("class", name) for name in ("active", "idle_for", "queued", "launch_rate", "wait_p99")]
-        + [("class", name) for name in ("memory_used", "tenants")]
-        + [("gpu", "memory_free"), ("gpu", "memory_total"), ("host", "memory_free")]
-    ),
-    tenant_signals=frozenset({"active", "idle_for", "queued", "launch_rate", "wait_p99", "memory_used"}),
+    class_settings=frozenset(row.name for row in CLASS_SETTINGS),
+    signals=frozenset(SIGNALS) - {("class", "waiters"), ("class", "longest_wait"), ("gpu", "waiters")},
+    tenant_signals=frozenset(name for (_, name), row in SIGNALS.items() if row.of_tenant) - {"longest_wait"},
     each=True,
     tenant_fields=frozenset(TENANT_FIELDS) - {"namespace"},
 )
-"""What the hook and the engine of this version act on."""
+"""What the hook and the engine of this version act on: all but memory and the device lock. A cluster's namespaces are
+not known yet, and plugins' knobs have nobody who would act on them."""
 
 
 def unenforced(policy: IrPolicy, enforced: Enforced = THIS_VERSION) -> list[Diagnostic]:
@@ -77,6 +75,10 @@ def unenforced(policy: IrPolicy, enforced: Enforced = THIS_VERSION) -> list[Diag
                 _refuse(found, name, [setting.span], helps)
         if one.per != "class" and "per" not in enforced.class_settings:
             _refuse(found, "per", [one.name_span], helps)
+        elif one.per in TENANT_FIELDS and one.per not in enforced.tenant_fields:
+            others = ["class", "tenant", *sorted({"user", "group"} & enforced.tenant_fields), "label(…)"]
+            helps = [f"write `per` with {alternatives(others)}"]
+            _refuse(found, f"per = {one.per}", [one.name_span], helps, "known")
         if one.limit is not None:
             _block(one.limit, one.name, enforced, found)
     _matches(policy, enforced, found)

@@ -27,6 +27,28 @@ from gpud.hooks import layout, wire
 from gpud.model.errors import GpudError
 
 TIMEOUT_S = 5.0
+_CONTROL_FIELDS = (
+    *(
+        "gate",
+        "wake",
+        "rank",
+        "unit",
+        "peer_count",
+        "others_active",
+        "max_inflight",
+        "pass_launches",
+        "resume_after_ns",
+    ),
+    *("max_pause_ns", "max_inflight_ns", "memory_limit", "level_seq", "cap_rate_ppm", "cap_base_ns", "cap_t0_ns"),
+    *("cap_burst_ns", "cap_flags", "share_rate_ppm", "share_base_ns", "share_t0_ns", "share_turn_ns", "draw_ns"),
+    *("pass_ns", "launch_rate", "block_rate", "copy_rate", "burst_ns", "others_lag_ns", "generation", "grant_epoch"),
+    *("grant_until_ns", "tenant", "others_edges", "watched"),
+)
+_PEER_FIELDS = (
+    *("rank", "unit", "generation", "present", "flags", "tenant", "share_seq"),
+    *("share_base_ns", "share_t0_ns", "share_rate_ppm"),
+)
+_PRESENCE_FIELDS = ("active", "edges", "idle_since_ns", "inflight", "spent_ns", "waiting", "turn", "full_ns")
 _SLOT_FIELDS = (
     *("entered", "left", "blocks", "held", "held_ns"),
     *("thread", "holding", "hold_reason", "hold_peer", "hold_since_ns"),
@@ -66,6 +88,8 @@ class FakeHook:
         self.slots: tuple[int, ...] | None = None
         self.refused: wire.Refused | None = None
         self.detached: str | None = None
+        self.queued: wire.Queued | None = None
+        """It waits in line, or did."""
         self.closed = False
         """The daemon has closed the connection."""
         self.answer_peers = True
@@ -85,8 +109,9 @@ class FakeHook:
         self.socket.connect(str(self.path))
         self.closed = False
 
-    def attach(self, again: bool = False) -> wire.Welcome:
-        """The whole handshake. `again`: with the pages it has. Raises GpudError when it is refused, TimeoutError."""
+    def attach(self, again: bool = False, *, waits: bool = False) -> wire.Welcome:
+        """The whole handshake. `again`: with the pages it has; `waits`: as in cuInit, so it may be kept in line (see
+        `queued`). Raises GpudError when it is refused, TimeoutError."""
         self.connect()
         if again:
             assert self.welcome is not None
@@ -94,7 +119,7 @@ class FakeHook:
             self.session = wire.ClientSession(wire.ROLE_HOOK, self.welcome.client, self.welcome.generation)
             self._answer(self.session.hello(), self.page_fds)
         else:
-            self.session = wire.ClientSession(wire.ROLE_HOOK)
+            self.session = wire.ClientSession(wire.ROLE_HOOK, waits=waits)
             self._answer(self.session.hello())
         self.welcome, before = None, self.welcome
         self.pump_until(lambda: self.welcome is not None)
@@ -155,6 +180,42 @@ class FakeHook:
         words = layout.CONTROL_DEVICE_HEAD.unpack_from(self.control, layout.control_device_offset(slot))
         return Gate(*words[:10])
 
+    def words(self, slot: int) -> dict[str, int]:
+        """All that the control page says of one device, by name, but for the peers."""
+        assert self.control is not None
+        values = layout.CONTROL_DEVICE_HEAD.unpack_from(self.control, layout.control_device_offset(slot))
+        return dict(zip(_CONTROL_FIELDS, values, strict=True))
+
+    def peer_words(self, slot: int) -> list[dict[str, int]]:
+        """Likewise of the entries in use."""
+        assert self.control is not None
+        first = layout.control_device_offset(slot) + layout.CONTROL_DEVICE_HEAD.size
+        rows = (
+            layout.PEER.unpack_from(self.control, first + layout.PEER.size * i)
+            for i in range(self.gate(slot).peer_count)
+        )
+        return [dict(zip(_PEER_FIELDS, row, strict=True)) for row in rows]
+
+    def cap_level(self, slot: int) -> int:
+        """What its tenant may still use now, in nanoseconds of GPU time, if it has no other process."""
+        words, now = self.words(slot), time.monotonic_ns()
+        spent = self.presence_words(slot)["spent_ns"]
+        level = words["cap_base_ns"] + words["cap_rate_ppm"] * (now - words["cap_t0_ns"]) // 10**6 - spent
+        return min(level, words["cap_burst_ns"])
+
+    def presence_words(self, slot: int) -> dict[str, int]:
+        """What the own presence page says of one device."""
+        assert self.presence is not None
+        values = layout.PRESENCE_DEVICE.unpack_from(self.presence, layout.presence_device_at(self.presence, slot))
+        return dict(zip(_PRESENCE_FIELDS, values, strict=True))
+
+    def set_presence(self, slot: int, **fields: int) -> None:
+        """Writes fields of the presence page: spent_ns, waiting, turn, full_ns, …"""
+        assert self.presence is not None
+        values = self.presence_words(slot) | fields
+        offset = layout.presence_device_at(self.presence, slot)
+        layout.PRESENCE_DEVICE.pack_into(self.presence, offset, *(values[name] for name in _PRESENCE_FIELDS))
+
     def peer_table(self, slot: int) -> list[tuple[int, int, int, int]]:
         """(rank, unit, generation, present) of the entries in use."""
         assert self.control is not None
@@ -175,10 +236,10 @@ class FakeHook:
     def set_active(self, slot: int, active: bool, tell: bool = True) -> None:
         """An edge: in the presence page, and as a message."""
         assert self.presence is not None
-        offset = layout.presence_device_offset(slot)
-        _, edges, _, inflight, spent = layout.PRESENCE_DEVICE.unpack_from(self.presence, offset)
+        offset = layout.presence_device_at(self.presence, slot)
+        _, edges, _, *rest = layout.PRESENCE_DEVICE.unpack_from(self.presence, offset)
         now = time.monotonic_ns()
-        layout.PRESENCE_DEVICE.pack_into(self.presence, offset, active, edges + 1, now, inflight, spent)
+        layout.PRESENCE_DEVICE.pack_into(self.presence, offset, active, edges + 1, now, *rest)
         if tell:
             self.send(wire.encode((wire.WentActive if active else wire.WentIdle)(slot, edges + 1, now)))
 
@@ -188,7 +249,7 @@ class FakeHook:
         for _, _, generation, present in self.peer_table(slot):
             mapped = self.peers.get(present)
             if mapped is not None and mapped[0] == generation:
-                offset = layout.presence_device_offset(slot)
+                offset = layout.presence_device_at(mapped[1], slot)
                 if layout.PRESENCE_DEVICE.unpack_from(mapped[1], offset)[0]:
                     return True
         return bool(self.gate(slot).others_active)
@@ -240,6 +301,8 @@ class FakeHook:
                 self.refused = message
             case wire.Detach():
                 self.detached = message.text
+            case wire.Queued():
+                self.queued = message
 
     def _map(self, welcome: wire.Welcome, descriptors: list[int]) -> None:
         self.welcome = welcome
@@ -313,8 +376,8 @@ def _obey(hook: FakeHook, name: str, rest: list[Any]) -> Any:
         hook.report_devices([(bytes.fromhex(uuid), total) for uuid, total in rest[0]])
         hook.pump_until(lambda: hook.slots is not None)
         return hook.slots
-    if name == "set_slot":
-        return hook.set_slot(rest[0], **rest[1])
+    if name in ("set_slot", "set_presence"):
+        return getattr(hook, name)(rest[0], **rest[1])
     if name == "pump_all":
         while not hook.closed and hook.pump():
             pass

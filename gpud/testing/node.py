@@ -4,6 +4,7 @@ with Node(profile="test-small") as node:
     job = node.run(["python", "serving.py"], labels={"tier": "online"})
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -149,8 +150,10 @@ class Node:
             if job.poll() is None:
                 os.killpg(job.pid, signal.SIGKILL)
             job.wait()
-            if job.stdout:
-                job.stdout.close()
+            for pipe in (job.stdin, job.stdout):
+                if pipe:
+                    with contextlib.suppress(BrokenPipeError):
+                        pipe.close()
         if self.daemon and self.daemon.poll() is None:
             self.daemon.send_signal(signal.SIGTERM)
             try:

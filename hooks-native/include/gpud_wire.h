@@ -9,6 +9,7 @@
  *   HELLO (+2 fds if REATTACH)    →
  *                                 ←     PING (nonce: the peer is alive and is who SO_PEERCRED said)  or REFUSED
  *   PONG                          →
+ *                                 ←     QUEUED: it waits in line (a client that said WAITS only); WELCOME or REFUSED comes later
  *                                 ←     WELCOME + fds [control] or [control, presence, activity] (not REATTACH)
  *   MAPPED                        →     (daemon now seals presence and activity F_SEAL_FUTURE_WRITE, checks, maps them read-only)
  *   DEVICES                       →     (after cuInit; may be sent again)
@@ -22,6 +23,7 @@
  *   gpud run                            daemon
  *   HELLO (role LAUNCHER)         →     PING/PONG as above
  *   LAUNCH (class, labels, name)  →
+ *                                 ←     QUEUED: it waits in line; JOB or REFUSED comes later
  *                                 ←     JOB (id + environment for the job)  or REFUSED
  *                                 ←     ATTACHED (pid): a process of the job attached
  *
@@ -63,11 +65,13 @@
 #define GPUD_MSG_LOCK_GRANTED 73   /* reserved */
 #define GPUD_MSG_LOCK_REVOKED 74   /* reserved */
 #define GPUD_MSG_DRAIN 75          /* reserved */
+#define GPUD_MSG_QUEUED 76
 
 #define GPUD_ROLE_HOOK 1
 #define GPUD_ROLE_LAUNCHER 2
 
 #define GPUD_HELLO_REATTACH 1
+#define GPUD_HELLO_WAITS 2         /* the program waits in cuInit for the answer, so it may be kept in line or refused */
 
 #define GPUD_REFUSED_VERSION 1     /* no common protocol version */
 #define GPUD_REFUSED_IDENTITY 2    /* pid 0 (PID namespace), dead, or not who it was */
@@ -75,6 +79,7 @@
 #define GPUD_REFUSED_PROTOCOL 4    /* malformed */
 #define GPUD_REFUSED_RESOURCES 5   /* the daemon could not make pages */
 #define GPUD_REFUSED_DRAINING 6    /* shutting down */
+#define GPUD_REFUSED_ADMISSION 7   /* the policy lets no further job in now: cuInit fails */
 
 struct gpud_msg {               /* head of every message */
     uint16_t magic;
@@ -163,10 +168,11 @@ struct gpud_msg_edge {          /* WENT_ACTIVE, WENT_IDLE */
 };
 
 /* Followed by text_bytes of UTF-8 (no terminating zero). LAUNCH: lines `key=value`, keys: class, name, label.K, command,
- * gpu. JOB: lines `NAME=value`, environment for the job. REFUSED, DETACH: a sentence for the user. */
-struct gpud_msg_text {          /* LAUNCH, JOB, REFUSED, DETACH, ATTACHED */
+ * gpu. JOB: lines `NAME=value`, environment for the job. REFUSED, DETACH, QUEUED: a sentence for the user. */
+struct gpud_msg_text {          /* LAUNCH, JOB, REFUSED, DETACH, ATTACHED, QUEUED */
     struct gpud_msg head;
-    uint32_t code;              /* JOB: job id; REFUSED: GPUD_REFUSED_*; ATTACHED: pid; else 0 */
+    uint32_t code;              /* JOB: job id; REFUSED: GPUD_REFUSED_*; ATTACHED: pid; QUEUED: seconds that it may take at most,
+                                   UINT32_MAX: no bound; else 0 */
     uint32_t text_bytes;
 };
 /* cffi: end */

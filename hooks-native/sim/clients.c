@@ -235,6 +235,8 @@ static void bury(struct client *client)
     }
     if (client->pidfd >= 0)
         close(client->pidfd);
+    for (uint32_t i = 0; i < client->name_count; i++)
+        node_name_drop(node, client->names[i]);
     free(client->names);
     free(client);
 }

@@ -14,6 +14,7 @@
 
 #define DEVICE_TAG_EXPORT 3u            /* in the low bits of what is watched: 1 a process, 2 a doorbell, 3 an export */
 #define DEVICE_FAULT_RULES 64u
+#define DEVICE_NAME_HEADS 16384u         /* of the table of names; a power of two */
 #define DEVICE_MAX_OUTSTANDING 16384u   /* commands of one client in the schedule; the rest stays in its ring */
 
 struct device_queue {
@@ -53,6 +54,8 @@ struct client {
     uint64_t head;                      /* as last read, checked */
     uint32_t context_count;
     uint64_t active_ns;                 /* CLOCK_MONOTONIC when it last submitted or was told what it waited for */
+    uint64_t looked_ns;                 /* CLOCK_MONOTONIC when it was last looked whether it sleeps */
+    uint32_t slept;                     /* … and how many times in a row it did */
     uint64_t model_ns;                  /* the only program: where it is on the model's clock, as far as its commands say */
     bool blocked;                       /* the only program: it waited for the device at the last look */
     uint64_t outstanding;               /* commands in the schedule */
@@ -68,7 +71,13 @@ struct client {
     int reply_fd;                       /* goes with the reply that is being made; −1: none */
 };
 
-struct name { char text[SIM_NAME]; const struct profile_kernel *kernel; uint64_t launches; };
+struct name {
+    char text[SIM_NAME];
+    const struct profile_kernel *kernel;
+    uint64_t launches;
+    uint32_t users;                     /* how often programs have it */
+    uint32_t next;                      /* with the same hash, or spare; 0: none */
+};
 
 struct node {
     const char *name;
@@ -95,6 +104,8 @@ struct node {
     uint64_t alone_since_ns;            /* CLOCK_MONOTONIC when the last client left */
     struct name *names;
     uint32_t name_count, name_room;
+    uint32_t name_spare;                /* a place that is not used; 0: none */
+    uint32_t name_heads[DEVICE_NAME_HEADS];
     uint32_t queue_numbers;
     struct node_event *events;          /* interprocess */
     struct export *exports;             /* descriptors under way; the node lives while there are any */
@@ -114,11 +125,16 @@ uint64_t device_clock(void);                                            /* CLOCK
 uint64_t device_model(const struct node *node, uint64_t clock_ns);
 uint64_t device_wall(const struct node *node, uint64_t model_ns);
 
+/* asleep.c */
+bool client_asleep(const struct client *client);                        /* all its threads */
+
 /* pace.c: how far the model clock may go */
 void pace_count(struct node *node);                                     /* contexts have come or gone */
 void pace_advance(struct node *node, uint64_t clock_ns);                /* lets happen what may */
 uint64_t pace_now(struct node *node, uint64_t clock_ns);                /* the model time, as far as it may have come */
 uint64_t pace_next(struct node *node, uint64_t clock_ns);               /* when to look again, CLOCK_MONOTONIC; UINT64_MAX: never */
+/* Lets happen what may up to now, and says what time that is by the model: before something ends, or is asked about. */
+uint64_t pace_catch_up(struct node *node);
 bool pace_changed(struct node *node);                                   /* it stood, and need not any more */
 /* A command that is being taken says that its program is at this model time: when it is submitted. */
 uint64_t pace_stamp(struct client *client, uint64_t model_ns, uint64_t clock_ns);
@@ -170,7 +186,9 @@ int32_t export_open(struct client *client, const struct sim_request *request, st
 void export_closed(struct export *export);                              /* the last copy of its descriptor is closed */
 void exports_close(struct node *node);
 
-/* requests.c: node-wide names by text: index, or −1 when there is no memory. Index 0 is a kernel without a name. */
+/* node_names.c: node-wide names by text: index, or −1 when there is no memory. The first one made, 0, is that of kernels without a
+ * name. Each use is given back by node_name_drop. */
 int64_t node_name(struct node *node, const char *mangled);
+void node_name_drop(struct node *node, uint32_t index);
 
 #endif

@@ -17,8 +17,7 @@ int32_t context_stop(struct client *client, uint32_t id)
     struct node *node = client->node;
     if (id >= SIM_MAX_CONTEXTS || !client->contexts[id].context)
         return -EINVAL;
-    uint64_t now = device_model(node, device_clock());
-    sched_advance(node->schedule, now);     /* what is due is told; the rest is not */
+    uint64_t now = pace_catch_up(node);     /* what is due is told; the rest is not */
     for (uint32_t i = 0; i < SIM_MAX_QUEUES; i++) {
         struct device_queue *queue = client->queues[i];
         if (!queue || queue->context != id || queue->stopped)

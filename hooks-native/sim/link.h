@@ -120,6 +120,8 @@ void sim_lock(struct sim_link *link, pthread_mutex_t *mutex);
 /* Completion. sim_reached never blocks. sim_wait sleeps until it is so. */
 bool sim_reached(const struct sim_link *link, uint32_t queue, uint64_t ticket);
 int sim_wait(struct sim_link *link, uint32_t queue, uint64_t ticket);
+/* The same for the simulator itself, on a thread of its own: the program does not wait, and what it does next is waited for. */
+int sim_watch(struct sim_link *link, uint32_t queue, uint64_t ticket);
 struct sim_done sim_queue_done(const struct sim_link *link, uint32_t queue);
 
 int sim_event_create(struct sim_link *link, uint32_t device, uint32_t *event);

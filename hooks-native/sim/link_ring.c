@@ -8,6 +8,7 @@
 #include "link_state.h"
 
 #define LOOK_NS 100000000               /* how often a sleeper looks whether the device process is still there */
+#define NOT_SAID UINT32_MAX
 
 void link_doorbell(struct sim_link *link)
 {
@@ -130,13 +131,13 @@ static void waits_remove(struct sim_link *link, uint32_t i)
         atomic_store(&link->page->waits[i].slot, 0);
 }
 
-/* Sleeps until the slot (a queue, or SIM_MAX_QUEUES + an event) has come to `ticket`. */
+/* Sleeps until the slot (a queue, or SIM_MAX_QUEUES + an event; NOT_SAID: that nobody says is waited for) has come to `ticket`. */
 static int wait_slot(struct sim_link *link, const struct sim_done_slot *slot, _Atomic uint32_t *waiters, uint32_t id, uint64_t ticket)
 {
     int result = 0;
     link_host_enter(link);
     if (atomic_load_explicit(&slot->ticket, memory_order_acquire) < ticket) {
-        uint32_t place = waits_add(link, id, ticket);
+        uint32_t place = id == NOT_SAID ? 0 : waits_add(link, id, ticket);
         atomic_fetch_add(waiters, 1);
         atomic_thread_fence(memory_order_seq_cst);
         for (;;) {
@@ -152,7 +153,8 @@ static int wait_slot(struct sim_link *link, const struct sim_done_slot *slot, _A
             }
         }
         atomic_fetch_sub(waiters, 1);
-        waits_remove(link, place);
+        if (id != NOT_SAID)
+            waits_remove(link, place);
     }
     link_host_leave(link, result ? 0 : read_done(slot).model_ns);
     return result;
@@ -163,13 +165,23 @@ bool sim_reached(const struct sim_link *link, uint32_t queue, uint64_t ticket)
     return queue < SIM_MAX_QUEUES && link->done && atomic_load_explicit(&link->done->queues[queue].ticket, memory_order_acquire) >= ticket;
 }
 
-int sim_wait(struct sim_link *link, uint32_t queue, uint64_t ticket)
+static int wait_queue(struct sim_link *link, uint32_t queue, uint64_t ticket, bool said)
 {
     if (atomic_load_explicit(&link->dead, memory_order_relaxed) || !link->done)
         return -EPIPE;
     if (queue >= SIM_MAX_QUEUES)
         return -EINVAL;
-    return wait_slot(link, &link->done->queues[queue], &link->page->queue_waiters[queue], queue, ticket);
+    return wait_slot(link, &link->done->queues[queue], &link->page->queue_waiters[queue], said ? queue : NOT_SAID, ticket);
+}
+
+int sim_wait(struct sim_link *link, uint32_t queue, uint64_t ticket)
+{
+    return wait_queue(link, queue, ticket, true);
+}
+
+int sim_watch(struct sim_link *link, uint32_t queue, uint64_t ticket)
+{
+    return wait_queue(link, queue, ticket, false);
 }
 
 struct sim_done sim_queue_done(const struct sim_link *link, uint32_t queue)

@@ -1,4 +1,4 @@
-/* link_state.h: inside of the client's side of the link: link.c, link_ring.c, link_start.c. */
+/* link_state.h: inside of the client's side of the link, shared by link.c and link_*.c. */
 #ifndef GPUD_SIM_LINK_STATE_H
 #define GPUD_SIM_LINK_STATE_H
 

@@ -1,4 +1,4 @@
-/* log.c: the device log. Its lines: header, kernel, memset, copy, switch, clock, client, counters, end (docs: gpud sim log). */
+/* log.c: the device log. Its lines: header, kernel, memset, copy, switch, clock, client, fault, lost, counters, end (docs/simulator.md). */
 #define _GNU_SOURCE
 #include "log.h"
 

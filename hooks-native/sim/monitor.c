@@ -50,9 +50,7 @@ static void processes(const struct node *node, uint32_t device, uint64_t now, st
 
 int32_t monitor_request(struct node *node, const struct sim_request *request, struct sim_reply *reply)
 {
-    uint64_t clock_ns = device_clock();
-    pace_advance(node, clock_ns);
-    uint64_t now = pace_now(node, clock_ns);
+    uint64_t now = pace_catch_up(node);
     if (request->type == SIM_PROCESSES) {
         processes(node, request->device, now, reply);
     } else if (request->type == SIM_USAGE) {

@@ -1,4 +1,4 @@
-/* nvml_state.c: what NVML says of a device that changes: memory, utilisation, processes; and power and temperature, which follow from
+/* nvml_state.c: what NVML says of a device that changes: memory and utilisation; and power and temperature, which follow from
  * the utilisation by two lines: from the idle power to the limit, from 30 to 80 degrees. */
 #include "nvml.h"
 

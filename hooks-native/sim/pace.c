@@ -3,11 +3,13 @@
  * It goes as the machine's clock does, and what is due by it happens. While only one program has contexts on the node, it also
  * waits for that program: it does not pass the time at which the program may submit something yet, nor the modelled end of a
  * kernel that is not computed. So the model's times of a program that only enqueues and synchronises are its own, whatever else
- * the machine does. When the program does neither for a while, or asks again and again, the machine's clock counts. */
+ * the machine does. When the program sleeps meanwhile, does neither for a while, or asks again and again, the machine's clock counts. */
 #include "device.h"
 #include "log.h"
 
 #define STAND_NS 100000000ull           /* wall: how long a program is waited for that may submit something */
+#define LOOK_NS 1000000ull              /* wall: how often it is looked at meanwhile */
+#define ASLEEP_LOOKS 3                  /* so many times in a row it slept: it waits for something else than the device */
 #define PATIENCE_NS 10000000000ull      /* wall: how long a computation is waited for */
 #define LAG_NS 250000000ull             /* wall: a clock that is further behind than this is set back for good */
 
@@ -61,16 +63,34 @@ static uint64_t limit(struct node *node)
     return sole->model_ns > now ? sole->model_ns : now;
 }
 
+/* It has done something, or may. */
+static void stirs(struct client *client, uint64_t clock_ns)
+{
+    client->active_ns = clock_ns;
+    client->looked_ns = clock_ns;
+    client->slept = 0;
+}
+
+/* Need the program not be waited for any longer? */
+static bool is_away(struct client *client, uint64_t clock_ns)
+{
+    if (client->slept < ASLEEP_LOOKS && clock_ns >= client->looked_ns + LOOK_NS) {
+        client->looked_ns = clock_ns;
+        client->slept = client_asleep(client) ? client->slept + 1 : 0;
+    }
+    return client->slept >= ASLEEP_LOOKS || clock_ns >= client->active_ns + STAND_NS;
+}
+
 static uint64_t limit_now(struct node *node, uint64_t clock_ns)
 {
     struct client *sole = node->sole;
     uint64_t most = limit(node);
     bool waits = most == SCHED_NEVER;
     if (sole && sole->blocked && !waits)
-        sole->active_ns = clock_ns;     /* it has just been told what it waited for */
+        stirs(sole, clock_ns);          /* it has just been told what it waited for */
     if (sole)
         sole->blocked = waits;
-    return sole && clock_ns < sole->active_ns + STAND_NS ? most : SCHED_NEVER;
+    return sole && !waits && !is_away(sole, clock_ns) ? most : SCHED_NEVER;
 }
 
 static void set_patience(struct node *node, uint64_t clock_ns)
@@ -88,6 +108,8 @@ static void set_patience(struct node *node, uint64_t clock_ns)
 uint64_t pace_now(struct node *node, uint64_t clock_ns)
 {
     uint64_t now = device_model(node, clock_ns), most = limit_now(node, clock_ns);
+    if (sched_standing(node->schedule))
+        most = sched_now(node->schedule);
     return now < most ? now : most;
 }
 
@@ -106,6 +128,13 @@ void pace_advance(struct node *node, uint64_t clock_ns)
     }
 }
 
+uint64_t pace_catch_up(struct node *node)
+{
+    uint64_t clock_ns = device_clock();
+    pace_advance(node, clock_ns);
+    return pace_now(node, clock_ns);
+}
+
 uint64_t pace_next(struct node *node, uint64_t clock_ns)
 {
     uint64_t due = sched_next(node->schedule), most = limit_now(node, clock_ns);
@@ -117,7 +146,11 @@ uint64_t pace_next(struct node *node, uint64_t clock_ns)
         return UINT64_MAX;
     node->stands = due > most;
     uint64_t wall = device_wall(node, due);
-    return node->stands && wall < node->sole->active_ns + STAND_NS ? node->sole->active_ns + STAND_NS : wall;
+    if (!node->stands)
+        return wall;
+    uint64_t look = node->sole->looked_ns + LOOK_NS, end = node->sole->active_ns + STAND_NS;
+    uint64_t next = look < end ? look : end;
+    return wall < next ? next : wall;
 }
 
 bool pace_changed(struct node *node)
@@ -129,7 +162,7 @@ uint64_t pace_stamp(struct client *client, uint64_t model_ns, uint64_t clock_ns)
 {
     struct node *node = client->node;
     uint64_t now = device_model(node, clock_ns), at = model_ns < now ? model_ns : now;
-    client->active_ns = clock_ns;
+    stirs(client, clock_ns);
     if (client != node->sole)
         return at;
     uint64_t newest = sched_now(node->schedule) > at ? sched_now(node->schedule) : at;

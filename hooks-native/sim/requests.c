@@ -6,29 +6,6 @@
 #include <string.h>
 
 #include "device.h"
-#include "names.h"
-
-int64_t node_name(struct node *node, const char *mangled)
-{
-    char plain[SIM_NAME];
-    names_plain(mangled, plain, sizeof plain);
-    for (uint32_t i = 0; i < node->name_count; i++)
-        if (!strcmp(node->names[i].text, plain))
-            return i;
-    if (node->name_count == node->name_room) {
-        uint32_t room = node->name_room ? node->name_room * 2 : 64;
-        struct name *names = realloc(node->names, room * sizeof *names);
-        if (!names)
-            return -1;
-        node->names = names;
-        node->name_room = room;
-    }
-    struct name *name = &node->names[node->name_count];
-    memcpy(name->text, plain, sizeof plain);
-    name->kernel = profile_kernel(node->profile, plain);
-    name->launches = 0;
-    return node->name_count++;
-}
 
 static int32_t name_new(struct client *client, struct sim_request *request, struct sim_reply *reply)
 {
@@ -86,9 +63,7 @@ static int32_t context_end(struct client *client, uint32_t id)
     if (id >= SIM_MAX_CONTEXTS || !client->contexts[id].context)
         return -EINVAL;
     struct sched_context *context = client->contexts[id].context;
-    uint64_t clock_ns = device_clock();
-    pace_advance(node, clock_ns);           /* what is due is told; the rest is not */
-    uint64_t now = pace_now(node, clock_ns);
+    uint64_t now = pace_catch_up(node);     /* what is due is told; the rest is not */
     client->outstanding -= sched_context_drop(node->schedule, context, now);
     for (uint32_t i = 0; i < SIM_MAX_QUEUES; i++)
         if (client->queues[i] && client->queues[i]->context == id) {

@@ -83,7 +83,7 @@ struct sim_node_page {
     uint32_t magic, version;
     uint32_t device_count;
     uint32_t pid;                       /* of the device process */
-    _Atomic int64_t epoch_ns;           /* CLOCK_MONOTONIC at model time 0; moves when the clock has stood (node.c) */
+    _Atomic int64_t epoch_ns;           /* CLOCK_MONOTONIC at model time 0; moves when the clock has stood (pace.c) */
     double time_scale;
     _Alignas(64) _Atomic uint32_t sleeping;
     _Atomic uint32_t standing;          /* it waits for what the only program does next */

@@ -87,9 +87,8 @@ void sched_compute_progress(struct sched_device *d, uint64_t now)
                 sched_load_add(&context->load, from, now, true, c->work.kind != SIM_KERNEL);
             context->counted_ns = now;
         }
-        sched_account(d, from, now, true, 0);
-        if (memory)
-            d->bucket_memory[(now - 1) / SCHED_BUCKET_NS % SCHED_BUCKETS] += now - from;
+        d->counters.busy_ns += now - from;
+        sched_load_add(&d->load, from, now, true, memory);
     }
     if (now > d->at)
         d->at = now;

@@ -49,7 +49,8 @@ void sched_copy_remove(struct sched_command *c)
         return;
     c->run_ns = d->schedule->now - c->start_ns;
     c->piece_count = 1;
-    sched_account(d, c->start_ns, d->schedule->now, false, 1);
+    d->counters.copy_busy_ns += c->run_ns;
+    sched_load_add(&d->load, c->start_ns, d->schedule->now, false, true);
     sched_load_add(&c->queue->context->load, c->start_ns, d->schedule->now, false, true);
     begin(d, engine);
 }

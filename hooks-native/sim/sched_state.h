@@ -51,7 +51,7 @@ struct sched_event {
 #define SCHED_BUCKETS 16
 #define SCHED_BUCKET_NS 100000000ull
 
-/* Of each tenth of the last second: id says which. */
+/* Of each tenth of the last second, and of some before it: id says which. */
 struct sched_load { uint64_t id[SCHED_BUCKETS], busy[SCHED_BUCKETS], memory[SCHED_BUCKETS]; };
 
 struct sched_context {
@@ -97,8 +97,7 @@ struct sched_device {
     uint64_t at;                            /* kernels have progressed up to here */
     struct sched_engine engines[2];         /* to the device, from the device */
     struct sched_counters counters;
-    uint64_t bucket_id[SCHED_BUCKETS];
-    uint64_t bucket_busy[SCHED_BUCKETS], bucket_memory[SCHED_BUCKETS];
+    struct sched_load load;
 };
 
 struct schedule {
@@ -126,13 +125,12 @@ struct schedule {
 void sched_step(struct schedule *s, uint64_t now);
 void sched_settle(struct schedule *s);                                  /* who has which device, and what runs */
 
-/* sched_load.c */
+/* sched_load.c. Adds [from, to): it computed, or (`memory`) bytes were moved or set. */
 void sched_load_add(struct sched_load *load, uint64_t from, uint64_t to, bool busy, bool memory);
 
 /* sched_count.c */
 void sched_report(struct schedule *s, struct sched_command *c, bool dropped);   /* a kernel, memset or copy is over: counts and tells */
 void sched_note_time(const struct sched_command *c, bool idle);         /* it is being submitted; `idle`: its queue has nothing else */
-void sched_account(struct sched_device *device, uint64_t from, uint64_t to, bool busy, uint32_t memory);
 
 /* sched_queue.c: the order within a queue, events */
 void sched_look(struct schedule *s, struct sched_queue *queue);         /* put the queue on the work list */

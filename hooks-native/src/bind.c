@@ -1,4 +1,5 @@
 /* bind.c: which device and slot a thread's launches belong to, and the word that says when to ask again. */
+#include "budget.h"
 #include "real.h"
 #include "state.h"
 
@@ -62,6 +63,16 @@ static uint32_t device_slot_of(uint32_t ordinal)
     return device < GPUD_MAX_DEVICES ? device : GPUD_UNMANAGED;
 }
 
+/* What the thread drew where it launched before ends there. Where the pages are new it is gone with the old ones. */
+static void end_credit(struct gpud_thread *thread)
+{
+    struct gpud_credit *credit = thread->credit;
+
+    thread->credit = NULL;
+    if (credit != NULL && thread->attachment == gpud_load_acquire(&gpud_attachment))
+        gpud_credit_end(thread, thread->device, credit);
+}
+
 bool gpud_bind(struct gpud_thread *thread)
 {
     static const uint32_t open_gate;
@@ -81,6 +92,7 @@ bool gpud_bind(struct gpud_thread *thread)
     }
     if (context == NULL || real.cuCtxGetDevice(&ordinal) != CUDA_SUCCESS)
         ordinal = -1;
+    end_credit(thread);
     thread->context = context;
     thread->ordinal = (uint32_t)ordinal;
     thread->device = device_slot_of((uint32_t)ordinal);
@@ -95,8 +107,9 @@ bool gpud_bind(struct gpud_thread *thread)
         struct gpud_slot *slot = gpud_slot_claim(thread, thread->device);
         thread->flags = thread->shared & 1u << thread->device ? GPUD_PASS_SHARED : 0;
         thread->slot = thread->flags ? &thread->own : slot;
+        thread->credit = gpud_credit_of(thread->device, slot);
         thread->gate = &gpud_control()->device[thread->device].gate;
-        thread->edge = gpud_edge_word(&gpud_presence()->device[thread->device]);
+        thread->edge = gpud_edge_word(gpud_presence_at(thread->device));
         thread->edge_seen = NO_EDGE;
     }
     thread->bound = generation;

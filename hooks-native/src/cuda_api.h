@@ -16,6 +16,12 @@ typedef struct CUgraphEdgeData_st CUgraphEdgeData;
 typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
 typedef void (*CUgraphRecaptureCallback)(void);  /* its parameters are of no interest here */
 typedef struct CUlaunchAttribute_st CUlaunchAttribute;
+typedef void (*CUhostFn)(void *data);
+typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *data);
+
+typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
+typedef struct CUgraphExecUpdateResultInfo_st CUgraphExecUpdateResultInfo;
+typedef int CUgraphExecUpdateResult;        /* enum in cuda.h */
 
 typedef struct CUlaunchConfig_st {
     unsigned int gridDimX, gridDimY, gridDimZ;
@@ -34,6 +40,31 @@ typedef struct CUDA_LAUNCH_PARAMS_st {
     CUstream hStream;
     void **kernelParams;
 } CUDA_LAUNCH_PARAMS;
+
+/* Of copies only the sides are read; `from` and `to` stand for what describes the two ends. */
+typedef struct CUDA_MEMCPY2D_st {
+    unsigned char from[56], to[56];
+    size_t WidthInBytes, Height;
+} CUDA_MEMCPY2D;
+
+typedef struct CUDA_MEMCPY3D_st {
+    unsigned char from[88], to[88];
+    size_t WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D;
+
+typedef struct CUDA_MEMCPY3D_PEER_st {
+    unsigned char from[88], to[88];
+    size_t WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D_PEER;
+
+typedef struct CUDA_MEMCPY3D_BATCH_OP_st {
+    unsigned char from[40], to[40];
+    struct {
+        size_t width, height, depth;
+    } extent;
+    int srcAccessOrder;
+    unsigned int flags;
+} CUDA_MEMCPY3D_BATCH_OP;
 
 typedef struct CUmemLocation_st {
     int type;                               /* CU_MEM_LOCATION_TYPE_DEVICE = 1 */

@@ -1,13 +1,16 @@
 /* gate.c: the slow path of a launch: who is this thread, may it pass, and if not, how it waits. */
 #include "gate.h"
 
-#include <sys/prctl.h>
-#include "gate_decide.h"
+#include "budget.h"
 #include "presence.h"
 #include "real.h"
+#include "sample.h"
+#include "turn.h"
 #include "wait.h"
+#include "watch.h"
 
-uint64_t gpud_peers_serial = 1;
+#define GPUD_PASS_DRAWN 16      /* beside those of launch.h and state.h: it was charged, or counted in the window or the rates */
+
 uint32_t gpud_closed;
 uint32_t gpud_captures;
 uint32_t gpud_exiting;
@@ -50,117 +53,6 @@ bool gpud_is_capturing(CUstream stream)
            real.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-static void unwatch(struct gpud_thread *thread)
-{
-    thread->gate_seen = 0;
-    thread->watch_count = 0;
-}
-
-static void watch_word(struct gpud_thread *thread, const uint64_t *word, uint64_t quiet)
-{
-    thread->watch[thread->watch_count++] = (struct gpud_watch){ word, quiet };
-}
-
-/* A launch has just passed by itself under preempt alone: as long as the edge words of the peers above stay what they are, no
- * clock needs to be read for the next one. Where one of them is not quiet long enough, nothing is watched. */
-static void watch_anew(struct gpud_thread *thread, uint64_t now)
-{
-    const struct gpud_control_device *knobs = &gpud_control()->device[thread->device];
-    const uint64_t *peer_words = (const uint64_t *)(const void *)&knobs->peer_count;    /* and others_active */
-
-    unwatch(thread);
-    watch_word(thread, &knobs->generation, gpud_load_acquire(&knobs->generation));
-    watch_word(thread, &gpud_peers_serial, gpud_load_acquire(&gpud_peers_serial));
-    watch_word(thread, peer_words, gpud_load_acquire(peer_words));
-    uint32_t count = (uint32_t)thread->watch[2].quiet, others = (uint32_t)(thread->watch[2].quiet >> 32);
-    uint64_t resume_after = gpud_load(&knobs->resume_after_ns);
-    bool all_quiet = others == 0;
-    for (uint32_t i = 0; i < count && i < GPUD_MAX_PEERS; i++) {
-        const struct gpud_presence_page *page = gpud_peer_above(knobs, &knobs->peers[i], gpud_present, GPUD_MAX_PRESENT);
-        if (page == NULL)
-            continue;
-        const struct gpud_presence_device *device = &page->device[thread->device];
-        uint64_t word = gpud_load_acquire(gpud_peer_edge_word(device));
-        uint64_t since = gpud_load(&device->idle_since_ns);
-        all_quiet &= !GPUD_EDGE_ACTIVE(word) && (since == 0 || gpud_sum_to(since, resume_after) <= now);
-        watch_word(thread, gpud_peer_edge_word(device), word);
-    }
-    if (all_quiet)
-        thread->gate_seen = GPUD_GATE_PREEMPT;
-    else
-        unwatch(thread);
-}
-_Static_assert(offsetof(struct gpud_control_device, peer_count) % 8 == 0 &&
-               offsetof(struct gpud_control_device, others_active) == offsetof(struct gpud_control_device, peer_count) + 4,
-               "read as one word");
-
-/* Passes counted by max_pause; a launch that passes by itself ends them. */
-static void count_passes(struct gpud_thread *thread, const struct gpud_decision *decision)
-{
-    if (decision->why != GPUD_WHY_MAX_PAUSE) {
-        thread->passes = 0;
-        return;
-    }
-    if (thread->passes == 0) {
-        uint32_t launches = gpud_load(&gpud_control()->device[thread->device].pass_launches);
-        thread->passes = launches > 0 ? launches : 1;
-    }
-    thread->passes--;
-    gpud_add(&gpud_activity()->device[thread->device].passed, 1);
-}
-
-/* A client is held as a whole: on all devices it uses while one of them is claimed, else a rank that waits for its peer spins
- * on one device while the peer is held on another. Windows are each device's own. */
-static struct gpud_decision decide(const struct gpud_thread *thread, struct gpud_own own, uint64_t now)
-{
-    struct gpud_decision first = gpud_decide(gpud_control(), thread->device, gpud_present, GPUD_MAX_PRESENT, &own, now);
-    uint32_t others = gpud_load(&gpud_devices_used) & ~(1u << thread->device);
-
-    own.inflight = 0;
-    while (!first.hold && others != 0) {
-        uint32_t device = (uint32_t)__builtin_ctz(others);
-        struct gpud_decision other = gpud_decide(gpud_control(), device, gpud_present, GPUD_MAX_PRESENT, &own, now);
-        if (other.hold || first.why == GPUD_WHY_OPEN)
-            first = other;
-        others &= others - 1;
-    }
-    return first;
-}
-
-/* Waits until the launch may pass, or until what the thread knows is out of date (then `again`). Returns the pass's flags. */
-static uint32_t pass_gate(struct gpud_thread *thread, struct gpud_hold *hold, bool *again)
-{
-    uint32_t device = thread->device;
-    const struct gpud_control_device *knobs = &gpud_control()->device[device];
-
-    for (;;) {
-        uint32_t seen = gpud_load_acquire(&knobs->wake);
-        if ((gpud_load_acquire(&gpud_word) & ~(uint64_t)GPUD_WORD_REASONS) != thread->bound) {
-            *again = true;
-            return 0;
-        }
-        struct gpud_decision decision = { .hold = true, .why = GPUD_WHY_PAUSED, .bit = GPUD_GATE_PAUSED,
-                                          .peer = GPUD_NO_PEER, .until_ns = GPUD_NEVER };
-        uint64_t now = gpud_now();
-        uint32_t gate = gpud_load(&knobs->gate), limit = gate & GPUD_GATE_WINDOW ? gpud_load(&knobs->max_inflight) : 0;
-        if (!(gpud_load(&gpud_closed) & 1u << device)) {
-            struct gpud_own own = { .held_since_ns = hold->since_ns, .passes = thread->passes };
-            if (limit != 0)
-                own.inflight = gpud_window_poll(device, limit, hold->since_ns == 0 || hold->lead);
-            decision = decide(thread, own, now);
-        }
-        if (!decision.hold && (limit == 0 || gpud_window_take(device, limit, decision.why != GPUD_WHY_OPEN))) {
-            count_passes(thread, &decision);
-            if (gate == GPUD_GATE_PREEMPT && decision.why == GPUD_WHY_OPEN && gpud_load(&gpud_devices_used) == 1u << device)
-                watch_anew(thread, now);
-            return limit != 0 ? GPUD_PASS_WINDOW : 0;
-        }
-        if (!decision.hold)
-            continue;       /* another thread took the last place in the window */
-        gpud_hold_step(thread, hold, &decision, seen, now);
-    }
-}
-
 static struct gpud_pass pass_unmanaged(struct gpud_thread *thread, CUstream stream, uint64_t word)
 {
     gpud_bump(&thread->own.entered);
@@ -187,9 +79,37 @@ static void edge_for_nothing(bool woke)
         gpud_keeper_wake();
 }
 
-struct gpud_pass gpud_enter_slow(CUstream stream)
+/* The gate is open: nothing that was drawn under another one is kept. */
+static void pass_open(struct gpud_thread *thread, struct gpud_hold *hold)
+{
+    if (thread->credit != NULL)
+        gpud_credit_end(thread, thread->device, thread->credit);
+    if (gpud_load(&gpud_presence_at(thread->device)->turn) != GPUD_TURN_NONE)
+        gpud_turn_say(thread->device, GPUD_TURN_NONE, &hold->asks);
+}
+
+/* What is left to do just before the launch, which is marked and noted. */
+static void begin_sample(struct gpud_thread *thread, const struct gpud_ask *ask, struct gpud_pass *pass)
+{
+    struct gpud_sample sample = { NULL };
+
+    pass->flags |= GPUD_PASS_DRAWN | (gpud_ask_windowed(ask) ? GPUD_PASS_WINDOW : 0);
+    pass->cost_ns = ask->cost_ns;
+    if (!ask->charged)
+        return;
+    if (pass->flags & GPUD_PASS_SHARED)
+        gpud_add(&pass->slot->blocks, ask->blocks);
+    else
+        gpud_store(&pass->slot->blocks, gpud_load(&pass->slot->blocks) + ask->blocks);
+    if (thread->credit != NULL && (ask->left == 0 || ask->young))
+        gpud_sample_begin(&sample, pass->device, ask->stream, ask->function, ask->blocks, thread->credit->charged_ns - ask->cost_ns);
+    pass->sample = sample.pending;
+}
+
+struct gpud_pass gpud_enter_slow(CUstream stream, const void *function, uint64_t blocks)
 {
     struct gpud_thread *thread = &gpud_thread;
+    struct gpud_ask ask = { .stream = stream, .function = function, .blocks = blocks };
     struct gpud_hold hold = { 0 };
     struct gpud_pass pass;
     bool woke = go_active_at_once(thread);
@@ -197,7 +117,7 @@ struct gpud_pass gpud_enter_slow(CUstream stream)
 
     gpud_unmark();
     for (;;) {
-        unwatch(thread);
+        gpud_unwatch(thread);
         word = gpud_load_acquire(&gpud_word);
         if (!gpud_bind(thread)) {
             gpud_hold_end(thread, &hold);
@@ -212,8 +132,10 @@ struct gpud_pass gpud_enter_slow(CUstream stream)
         pass = (struct gpud_pass){ .slot = thread->slots[thread->device], .device = thread->device, .flags = thread->flags };
         bool again = false;
         uint32_t closed = gpud_load(&gpud_closed) & 1u << pass.device;
-        if (gpud_load(thread->gate) | closed)
-            pass.flags |= pass_gate(thread, &hold, &again);
+        if (!closed && gpud_load(thread->gate) == 0)
+            pass_open(thread, &hold);
+        else if (closed || !gpud_credit_again(thread, &ask))
+            gpud_pass_gate(thread, &ask, &hold, &again);
         if (again)
             continue;
         mark(pass.slot, pass.flags);
@@ -223,8 +145,8 @@ struct gpud_pass gpud_enter_slow(CUstream stream)
         if ((word & ~(uint64_t)GPUD_WORD_REASONS) == thread->bound && !(gpud_load(&gpud_closed) & 1u << pass.device))
             break;
         unmark(pass.slot, pass.flags);
-        if (pass.flags & GPUD_PASS_WINDOW)
-            gpud_window_launched(pass.device, stream, CUDA_ERROR_NOT_READY);    /* gives the place back */
+        if (ask.drawn)
+            gpud_charge_undo(thread, &ask);
     }
     gpud_hold_end(thread, &hold);
     if (gpud_load(thread->edge) != thread->edge_seen || stream != thread->stream || word & GPUD_WORD_DECIDING) {
@@ -234,6 +156,8 @@ struct gpud_pass gpud_enter_slow(CUstream stream)
     if (woke && gpud_load_total(&gpud_keeper_asleep))     /* in one order with the edge: sleep_until() looks the other way round */
         pass.flags |= GPUD_PASS_WAKE;
     thread->word = word & GPUD_WORD_REASONS || pass.flags & GPUD_PASS_SHARED ? 0 : word;
+    if (ask.drawn)
+        begin_sample(thread, &ask, &pass);
     return pass;
 }
 
@@ -245,12 +169,29 @@ static void count_failure(uint32_t device, CUresult result)
         gpud_store_total(&gpud_exiting, 1);
 }
 
+/* The launch that drew has been made, or has failed. */
+static void end_drawn(const struct gpud_pass *pass, CUstream stream, CUresult result)
+{
+    struct gpud_thread *thread = &gpud_thread;
+    struct gpud_sample sample = { pass->sample };
+
+    if (pass->sample != NULL)
+        gpud_sample_end(&sample, stream, result);
+    if (pass->flags & GPUD_PASS_WINDOW && thread->credit == NULL)
+        gpud_window_close(thread, pass->device, stream, result == CUDA_SUCCESS, pass->cost_ns);
+    else if (pass->flags & GPUD_PASS_WINDOW && result != CUDA_SUCCESS)
+        gpud_credit_end(thread, pass->device, thread->credit);
+    else if (pass->flags & GPUD_PASS_WINDOW && thread->credit->grant.launches == 0)
+        gpud_grant_end(thread, pass->device, thread->credit);
+    gpud_credit_arm(thread, pass->cost_ns != 0);
+}
+
 void gpud_leave_slow(struct gpud_pass *pass, CUstream stream, CUresult result)
 {
     if (pass->flags & GPUD_PASS_CAPTURING)
         return;
-    if (pass->flags & GPUD_PASS_WINDOW)
-        gpud_window_launched(pass->device, stream, result);
+    if (pass->flags & GPUD_PASS_DRAWN)
+        end_drawn(pass, stream, result);
     if (result != CUDA_SUCCESS)
         count_failure(pass->device, result);
     if (pass->flags & GPUD_PASS_SHARED)

@@ -1,13 +1,15 @@
 /* gate.h: the launch path. Included by whoever defines a GATE entry. The fast halves are expanded into each entry: nothing but
- * loads and two stores to the thread's own slot while all is open and known. */
+ * loads and two stores to the thread's own slot while all is open and known, and some to its credit where launches are charged. */
 #ifndef GPUD_GATE_H
 #define GPUD_GATE_H
 
+#include "credit.h"
 #include "state.h"
 
 /* Marks the entry. True: pass, and leave by gpud_leave_fast(*own). False: something is to be looked at, and the mark is made:
  * gpud_enter_slow, or gpud_unmark. A mark that was there already (the driver came back through our symbols) is such a thing. */
-static inline bool gpud_enter_fast(CUstream stream, int per_thread, struct gpud_slot **own)
+__attribute__((always_inline)) static inline bool gpud_enter_fast(CUstream stream, int per_thread, const void *function,
+                                                                 uint64_t blocks, struct gpud_slot **own)
 {
     struct gpud_thread *thread = &gpud_thread;
     struct gpud_slot *slot = thread->slot;
@@ -21,9 +23,15 @@ static inline bool gpud_enter_fast(CUstream stream, int per_thread, struct gpud_
     uint64_t look = (gpud_load(&gpud_word) ^ thread->word) | ((uintptr_t)stream ^ (uintptr_t)thread->stream) |
                     (gpud_load(thread->edge) ^ thread->edge_seen) | (gpud_load(thread->gate) ^ thread->gate_seen) | inside;
     *own = slot;
-    /* Under preempt: the peers ranked above are as quiet as they were. Nothing is watched while the gate is open. */
-    for (uint32_t i = 0; __builtin_expect(i < thread->watch_count, 0); i++)
-        look |= gpud_load(thread->watch[i].word) ^ thread->watch[i].quiet;
+    uint32_t more = thread->more;
+    if (__builtin_expect(more != 0, 0)) {
+        /* Under preempt: the peers ranked above are as quiet as they were. */
+#pragma GCC unroll 4
+        for (uint32_t i = 0; i < (more & GPUD_MORE_WATCHED); i++)
+            look |= gpud_load(thread->watch[i].word) ^ thread->watch[i].quiet;
+        if (look == 0 && more & GPUD_MORE_CREDIT)
+            return gpud_credit_spend(thread->credit, more, slot, function, blocks);
+    }
     return __builtin_expect(look == 0, 1);
 }
 
@@ -74,13 +82,13 @@ static inline void gpud_unmark(void)
 }
 
 /* The two paths in one: returns when the launch may be made. */
-static inline struct gpud_pass gpud_enter(CUstream stream, int per_thread)
+static inline struct gpud_pass gpud_enter(CUstream stream, int per_thread, const void *function, uint64_t blocks)
 {
     struct gpud_slot *slot;
 
-    if (gpud_enter_fast(stream, per_thread, &slot))
+    if (gpud_enter_fast(stream, per_thread, function, blocks, &slot))
         return (struct gpud_pass){ .slot = slot, .device = gpud_thread.device, .flags = 0 };
-    return gpud_enter_slow(per_thread && stream == NULL ? CU_STREAM_PER_THREAD : stream);
+    return gpud_enter_slow(per_thread && stream == NULL ? CU_STREAM_PER_THREAD : stream, function, blocks);
 }
 
 static inline void gpud_leave(struct gpud_pass *pass, CUstream stream, int per_thread, CUresult result)

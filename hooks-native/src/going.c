@@ -1,8 +1,11 @@
 /* going.c: streams and contexts that go away, and what of their work is still to be waited for. */
 #include <sched.h>
 
+#include "budget.h"
 #include "presence.h"
 #include "real.h"
+#include "sample.h"
+#include "window.h"
 
 #define EVENT_DISABLE_TIMING 2
 
@@ -42,6 +45,7 @@ void gpud_stream_gone(CUstream stream)
 {
     bool found = false;
 
+    gpud_window_stream_gone(stream);
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
         struct gpud_burst *burst = &gpud_bursts[device];
         gpud_burst_begin(burst);
@@ -74,7 +78,7 @@ void gpud_context_going(void)
 static void ended_on(uint32_t device, CUcontext context)
 {
     struct gpud_burst *burst = &gpud_bursts[device];
-    const uint64_t *word = gpud_edge_word(&gpud_presence()->device[device]);
+    const uint64_t *word = gpud_edge_word(gpud_presence_at(device));
     bool found = context == NULL;
 
     gpud_burst_begin(burst);
@@ -93,8 +97,11 @@ static void ended_on(uint32_t device, CUcontext context)
                 gpud_make_idle(device, active, gpud_now());
     gpud_burst_end(burst);
     gpud_window_context_gone(device, context);
-    if (idle)
-        gpud_store(&gpud_presence()->device[device].inflight, 0);
+    gpud_sample_context_gone(device, context);
+    if (idle) {
+        gpud_store(&gpud_presence_at(device)->inflight, 0);
+        gpud_credit_idle(device, GPUD_EDGE_COUNT(active));
+    }
 }
 
 static void ended(uint32_t only_device, CUcontext context)

@@ -7,10 +7,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include "budget.h"
+#include "cost.h"
 #include "entry.h"
 #include "log.h"
+#include "sample.h"
 #include "session.h"
 #include "state.h"
+#include "turn.h"
 #include "wait.h"
 
 #define STACK_BYTES (512 * 1024)
@@ -26,6 +30,9 @@
 uint32_t gpud_keeper_asleep;
 static uint32_t started;        /* 1: there is a keeper, or there cannot be one */
 static uint32_t outcome;        /* futex word. 1: the first try to attach has ended */
+static uint32_t waiting;        /* threads in gpud_initialised() */
+static uint64_t in_line_until_ns;   /* they wait until then, whatever else bounds it */
+static uint32_t shut_out;       /* 1: the policy does not let this program in */
 static uint32_t parted;         /* futex word. 1: the keeper has said good-bye */
 static struct gpud_config config;
 static struct gpud_session session;
@@ -43,6 +50,21 @@ void gpud_keeper_outcome(void)
 {
     if (__atomic_exchange_n(&outcome, 1, __ATOMIC_RELEASE) == 0)
         gpud_futex_wake(&outcome, false);
+}
+
+bool gpud_keeper_waits(void)
+{
+    return gpud_load_acquire(&waiting) != 0 && !gpud_load(&outcome);
+}
+
+void gpud_keeper_in_line(uint64_t until_ns)
+{
+    gpud_store_release(&in_line_until_ns, until_ns);
+}
+
+void gpud_keeper_shut_out(void)
+{
+    gpud_store_release(&shut_out, 1);
 }
 
 void gpud_keeper_wake(void)
@@ -83,11 +105,15 @@ static uint64_t look_at_devices(uint64_t now)
     if (!gpud_load_acquire(&gpud_managed))
         return again;
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
-        uint64_t edge = gpud_load_total(gpud_edge_word(&gpud_presence()->device[device]));
+        uint64_t edge = gpud_load_total(gpud_edge_word(gpud_presence_at(device)));
         struct gpud_marks marks = gpud_marks(device);
         bool still = marks.entered == looks[device].entered && edge == looks[device].edge;
         if (GPUD_EDGE_ACTIVE(edge) && still && !gpud_load_total(&gpud_exiting))
             gpud_presence_ask(device);
+        uint64_t next_sample = gpud_load_total(&gpud_exiting) ? GPUD_NEVER : gpud_sample_keep(device, gpud_now());
+        again = next_sample < again ? next_sample : again;
+        uint64_t next_turn = gpud_turn_idle(device, now);
+        again = next_turn < again ? next_turn : again;
         if (GPUD_EDGE_ACTIVE(edge) || edge != looks[device].edge)
             linger_until_ns = now + LINGER_NS;
         looks[device] = (struct look){ edge, marks.entered };
@@ -102,7 +128,7 @@ static uint64_t look_at_devices(uint64_t now)
 static bool any_active(void)
 {
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
-        if (GPUD_EDGE_ACTIVE(gpud_load_total(gpud_edge_word(&gpud_presence()->device[device]))))
+        if (GPUD_EDGE_ACTIVE(gpud_load_total(gpud_edge_word(gpud_presence_at(device)))))
             return true;
     }
     return false;
@@ -193,14 +219,18 @@ static void forked(void)
     gpud_descriptor_drop(&wake_ends[1]);
     gpud_bind_forget();
     gpud_closed = gpud_exiting = 0;
-    gpud_keeper_asleep = started = outcome = parted = 0;
-    gpud_peers_serial++;
+    gpud_keeper_asleep = started = outcome = parted = waiting = shut_out = 0;
+    in_line_until_ns = 0;
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
         looks[device] = (struct look){ 0, 0 };
     gpud_slots_forget();
     gpud_presence_forget();
     gpud_window_forget();
+    gpud_sample_fork();
+    gpud_cost_fork();
     gpud_hold_forget();
+    gpud_budget_fork();
+    gpud_turn_fork();
     gpud_alloc_forget();
     gpud_log_forget();
     gpud_live = 0;
@@ -247,14 +277,23 @@ static bool start_keeper(void)
     return failure == 0;
 }
 
-void gpud_initialised(void)
+CUresult gpud_initialised(void)
 {
     uint64_t until = gpud_now() + ATTACH_WITHIN_NS;
 
+    gpud_add_total(&waiting, 1);
     if (__atomic_exchange_n(&started, 1, __ATOMIC_ACQ_REL) == 0 && !start_keeper())
         gpud_keeper_outcome();
-    while (!gpud_load_acquire(&outcome) && gpud_now() < until)
-        gpud_futex_wait(&outcome, 0, until, false);
+    while (!gpud_load_acquire(&outcome)) {
+        uint64_t line = gpud_load_acquire(&in_line_until_ns), now = gpud_now();
+        uint64_t last = line > until ? line : until;
+        if (now >= last)
+            break;
+        /* It looks once a second whether it is in line by now: nobody wakes it for that. */
+        gpud_futex_wait(&outcome, 0, last - now > GPUD_SECOND ? now + GPUD_SECOND : last, false);
+    }
+    gpud_sub_total(&waiting, 1);
+    return gpud_load_acquire(&shut_out) ? CUDA_ERROR_SYSTEM_NOT_READY : CUDA_SUCCESS;
 }
 
 int gpud_close(uint32_t device, uint64_t deadline_ns)

@@ -2,7 +2,7 @@
  * interception (entry, real, trampolines, tbl/) calls these; gate, presence, window, keeper, session implement them.
  *
  *     if (gpud_enter_fast(stream, …, &slot)) {         else {
- *         result = real(…);                                pass = gpud_enter_slow(stream);
+ *         result = real(…);                                pass = gpud_enter_slow(stream, …);
  *         gpud_leave_fast(slot, …, result);                result = real(…);
  *     }                                                    gpud_leave_slow(&pass, stream, result);
  *                                                      }
@@ -18,6 +18,8 @@ struct gpud_pass {
     struct gpud_slot *slot;         /* of this thread on the current device */
     uint32_t device;                /* device slot */
     uint32_t flags;                 /* GPUD_PASS_* */
+    uint64_t cost_ns;               /* what the launch is charged with; 0: launches are not charged */
+    struct gpud_pending *sample;    /* its GPU time is being measured (sample.h) */
 };
 #define GPUD_PASS_CAPTURING 1       /* the stream is capturing: neither held nor counted */
 #define GPUD_PASS_WINDOW 2          /* the window wants to know of this launch */
@@ -48,8 +50,9 @@ void gpud_event_gone(CUevent event);
 void gpud_context_going(void);
 void gpud_context_gone(CUcontext context, CUresult result);     /* this one is destroyed; NULL: nobody knows which */
 void gpud_primary_gone(CUdevice device, int reset, CUresult result);    /* released: it may live on for its other owners */
-/* cuInit returned success: devices can be asked (starts the keeper, attaches; waits for it at most a second). */
-void gpud_initialised(void);
+/* cuInit returned success: devices can be asked (starts the keeper, attaches). Waits for that at most a second, or for as long as the
+ * policy keeps this program in line. What cuInit shall answer: CUDA_ERROR_SYSTEM_NOT_READY if the policy does not let it in. */
+CUresult gpud_initialised(void);
 
 /* CAPTURE entries: one more, one less stream capture is open in this process. Call began BEFORE the real cuStreamBeginCapture*
  * and ended if that fails: once began has returned the keeper asks no stream, which would invalidate the capture. */
@@ -61,6 +64,19 @@ void gpud_capture_ended(CUstream stream);
  * address already). Unknown addresses are ignored. Handles of cuMemCreate come with the top bit set. */
 void gpud_allocated(uint64_t address, uint64_t bytes);
 void gpud_freed(uint64_t address);
+
+/* COPY entries, before the real call: `bytes` go to, from or within the device of the current context. Returns when they may, and what
+ * gpud_copied is to be told; 0: nothing. */
+uint64_t gpud_copies(uint64_t bytes, CUstream stream, int per_thread);
+void gpud_copied(uint64_t counted, CUresult result);
+
+/* Before the real call that destroys a function or executable graph, or changes what is behind it: what is known of its cost is. NULL:
+ * whichever. */
+void gpud_function_gone(const void *handle);
+void gpud_function_changed(const void *handle);
+
+/* Before the real call that makes a stream wait for something that is not its own work: an event, the host, a word of memory. */
+void gpud_stream_waits(void);
 
 /* First CUDA call of any kind in this process (idempotent, cheap): real pointers are resolved before it is called. */
 void gpud_start(void);

@@ -21,6 +21,7 @@ enum gpud_once {
     GPUD_ONCE_LOST,
     GPUD_ONCE_BACK,
     GPUD_ONCE_UNMANAGED,
+    GPUD_ONCE_IN_LINE,
 };
 
 extern enum gpud_level gpud_log_level;

@@ -51,6 +51,16 @@ static inline const struct gpud_presence_page *gpud_peer_page(uint32_t present)
     return (const struct gpud_presence_page *)(const void *)gpud_region.peer[present];
 }
 
+/* Their lines for one device. */
+static inline struct gpud_presence_device *gpud_presence_at(uint32_t device)
+{
+    return &gpud_presence()->device[gpud_presence_index(&gpud_presence()->header, device)];
+}
+static inline const struct gpud_presence_device *gpud_peer_at(const struct gpud_presence_page *page, uint32_t device)
+{
+    return &page->device[gpud_presence_index(&page->header, device)];
+}
+
 /* All places of peers' pages, by present index. */
 extern const struct gpud_presence_page *const gpud_present[GPUD_MAX_PRESENT];
 

@@ -6,7 +6,9 @@
  * settled by asking the driver, by the keeper or by a thread that has just learned something. */
 #include "presence.h"
 
+#include "budget.h"
 #include "real.h"
+#include "window.h"
 
 #define CAPTURE_MODE_RELAXED 2
 
@@ -91,7 +93,7 @@ CUstream gpud_stream_named(CUstream stream, int per_thread)
 
 uint64_t gpud_make_active(uint32_t device, bool *woke)
 {
-    uint64_t *word = gpud_edge_word(&gpud_presence()->device[device]);
+    uint64_t *word = gpud_edge_word(gpud_presence_at(device));
     uint64_t seen = gpud_load_total(word);      /* after the set's sequence: see gpud_presence_ask() */
 
     while (!GPUD_EDGE_ACTIVE(seen)) {
@@ -107,7 +109,7 @@ uint64_t gpud_make_active(uint32_t device, bool *woke)
 /* 1→0 if the word still is `active`. */
 bool gpud_make_idle(uint32_t device, uint64_t active, uint64_t now)
 {
-    struct gpud_presence_device *presence = &gpud_presence()->device[device];
+    struct gpud_presence_device *presence = gpud_presence_at(device);
     uint64_t since = gpud_load(&presence->idle_since_ns);
 
     /* Only ever later: of two who see the end at the same time, the slower one must not set the clock back. */
@@ -231,7 +233,7 @@ static bool all_finished(struct gpud_burst *burst, uint32_t *sequence)
 bool gpud_presence_ask(uint32_t device)
 {
     struct gpud_burst *burst = &gpud_bursts[device];
-    uint64_t *word = gpud_edge_word(&gpud_presence()->device[device]);
+    uint64_t *word = gpud_edge_word(gpud_presence_at(device));
     uint64_t active = gpud_load_acquire(word);
     struct gpud_marks before = gpud_marks(device);
     uint32_t sequence;
@@ -250,9 +252,10 @@ bool gpud_presence_ask(uint32_t device)
     gpud_add_total(&burst->deciding, 1);
     gpud_deciding_begin();
     gpud_barrier();
+    uint64_t now = gpud_now();
     struct gpud_marks after = gpud_marks(device);
     if (after.entered == before.entered && gpud_load_total(&burst->sequence) == sequence)
-        idle = gpud_make_idle(device, active, gpud_now());
+        idle = gpud_make_idle(device, active, now);
     if (idle) {
         after = gpud_marks(device);
         if (after.entered != before.entered || gpud_load_total(&burst->sequence) != sequence) {
@@ -261,7 +264,9 @@ bool gpud_presence_ask(uint32_t device)
             gpud_make_active(device, &woke);
             idle = false;
         } else {
-            gpud_store(&gpud_presence()->device[device].inflight, 0);
+            gpud_window_idle(device, now);
+            gpud_store(&gpud_presence_at(device)->inflight, 0);
+            gpud_credit_idle(device, GPUD_EDGE_COUNT(active));
         }
     }
     gpud_deciding_end();

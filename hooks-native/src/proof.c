@@ -1,8 +1,10 @@
 /* proof.c: what SYNC entries prove, and stream captures, during which nobody may ask. */
 #include <string.h>
 
+#include "budget.h"
 #include "presence.h"
 #include "real.h"
+#include "window.h"
 
 #define EVENTS 256      /* application events whose stream is remembered; a collision forgets the older one */
 
@@ -86,7 +88,7 @@ static enum worth weigh(const struct evidence *evidence, const struct gpud_used 
 static void prove_on(struct gpud_thread *thread, uint32_t device, struct evidence *evidence)
 {
     struct gpud_burst *burst = &gpud_bursts[device];
-    const uint64_t *word = gpud_edge_word(&gpud_presence()->device[device]);
+    const uint64_t *word = gpud_edge_word(gpud_presence_at(device));
     bool ask = false;
 
     if (!GPUD_EDGE_ACTIVE(gpud_load_acquire(word)))
@@ -110,14 +112,17 @@ static void prove_on(struct gpud_thread *thread, uint32_t device, struct evidenc
         gpud_store_release(&burst->unknown, 0);
         thread->stream = GPUD_NO_STREAM;
     }
-    uint64_t active = gpud_load_acquire(word);
+    uint64_t active = gpud_load_acquire(word), now = gpud_now();
     bool idle = burst->count == 0 && !burst->unknown && !gpud_load_total(&burst->slipped) && GPUD_EDGE_ACTIVE(active) &&
-                GPUD_EDGE_COUNT(active) == burst->edges && gpud_make_idle(device, active, gpud_now());
+                GPUD_EDGE_COUNT(active) == burst->edges && gpud_make_idle(device, active, now);
     gpud_burst_end(burst);
-    if (idle)
-        gpud_store(&gpud_presence()->device[device].inflight, 0);
-    else if (ask)
+    if (idle) {
+        gpud_window_idle(device, now);
+        gpud_store(&gpud_presence_at(device)->inflight, 0);
+        gpud_credit_idle(device, GPUD_EDGE_COUNT(active));
+    } else if (ask) {
         gpud_presence_ask(device);
+    }
 }
 
 void gpud_proved(enum gpud_proof proof, void *handle, int per_thread, CUresult result)

@@ -16,6 +16,7 @@
 
 struct gpud_real real;
 struct gpud_real gpud_next;
+double (*gpud_real_time_scale)(void);
 
 /* All intercepted rows, in the order of the table. */
 #define CU_GATE(since, name, ...) ROW(since, name)
@@ -54,6 +55,7 @@ static const struct slot needed[] = {
 struct found {
     struct gpud_real real, next;
     void *learned[sizeof intercepted / sizeof *intercepted];    /* a second pointer of the row; NULL mostly */
+    void *time_scale;
 };
 
 static void **member(struct gpud_real *table, const struct slot *slot)
@@ -136,6 +138,7 @@ static void look_up(struct found *found, void *handle, bool chosen)
         *member(&found->real, &intercepted[row]) = gpud_libc_dlsym(handle, intercepted[row].name);
     for (size_t i = 0; i < NEEDED; i++)
         *member(&found->real, &needed[i]) = gpud_libc_dlsym(handle, needed[i].name);
+    found->time_scale = gpud_libc_dlsym(handle, "gpud_sim_time_scale");
     learn(found);
     for (int row = 0; row < ROWS; row++) {
         /* A driver chosen by GPUD_REAL_LIBCUDA replaces whatever the program is linked with. */
@@ -154,6 +157,7 @@ static void publish(const struct found *found)
 {
     real = found->real;
     gpud_next = found->next;
+    memcpy(&gpud_real_time_scale, &found->time_scale, sizeof found->time_scale);
     for (int row = 0; row < ROWS; row++) {
         void *own = *member(&real, &intercepted[row]);
         if (own != (void *)not_there)

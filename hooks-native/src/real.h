@@ -27,6 +27,9 @@ extern struct gpud_real real;
  * loaded after us. */
 extern struct gpud_real gpud_next;
 
+/* What the simulated driver says of its clock: wall time = event time × this. NULL: a driver whose events keep wall time. */
+extern double (*gpud_real_time_scale)(void);
+
 /* Finds the driver and fills `real` and `gpud_next`. `load` false: only if the process has the driver loaded already. Idempotent,
  * callable from any thread; true if the entries are there. */
 bool gpud_real_resolve(bool load);

@@ -152,6 +152,8 @@ static bool say_hello(struct gpud_session *session)
         hello.flags = GPUD_HELLO_REATTACH;
         hello.client = session->client;
         hello.generation = session->generation;
+    } else if (gpud_keeper_waits()) {
+        hello.flags = GPUD_HELLO_WAITS;
     }
     if (gpud_session_send(session, &hello, sizeof hello, fds, session->reattach ? 2 : 0, &full))
         return true;
@@ -218,17 +220,21 @@ static void pay_debts(struct gpud_session *session, bool *full)
  * tell. */
 static uint64_t tell_edge(struct gpud_session *session, uint32_t device, uint64_t now, bool *full)
 {
-    uint64_t word = gpud_load_acquire(gpud_edge_word(&gpud_presence()->device[device]));
+    uint64_t word = gpud_load_acquire(gpud_edge_word(gpud_presence_at(device)));
     uint64_t due = session->edge_sent_ns[device] + EDGE_SPACING_NS;
 
     if (GPUD_EDGE_COUNT(word) == session->edges_sent[device])
         return GPUD_NEVER;
+    if (gpud_load(&gpud_control()->device[device].watched)) {  /* when it stops looking, it looks once more after saying so */
+        session->edges_sent[device] = GPUD_EDGE_COUNT(word);
+        return GPUD_NEVER;
+    }
     if (now < due)
         return due;
     struct gpud_msg_edge edge = {
         .head = { GPUD_WIRE_MAGIC, GPUD_EDGE_ACTIVE(word) ? GPUD_MSG_WENT_ACTIVE : GPUD_MSG_WENT_IDLE, sizeof edge },
         .slot = device, .edges = GPUD_EDGE_COUNT(word),
-        .when_ns = GPUD_EDGE_ACTIVE(word) ? now : gpud_load(&gpud_presence()->device[device].idle_since_ns),
+        .when_ns = GPUD_EDGE_ACTIVE(word) ? now : gpud_load(&gpud_presence_at(device)->idle_since_ns),
     };
     if (gpud_session_send(session, &edge, sizeof edge, NULL, 0, full)) {
         session->edges_sent[device] = edge.edges;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include "cost.h"
 #include "keeper.h"
 #include "log.h"
 #include "real.h"
@@ -10,6 +11,7 @@
 #include "state.h"
 
 #define SULK_NS (2 * GPUD_SECOND)
+#define IN_LINE_SLACK_S 5u      /* the daemon says when it is over; this is for one that does not */
 
 static void on_ping(struct gpud_session *session, const struct gpud_msg_nonce *ping)
 {
@@ -55,6 +57,7 @@ static void on_device_slots(struct gpud_session *session, const struct gpud_msg_
     gpud_store_release(&gpud_managed, 1);
     gpud_word_raise(0, 0);
     gpud_alloc_publish();
+    gpud_cost_publish();
     if (session->state == GPUD_SESSION_MAPPED)
         session->ready_ns = gpud_now();
     session->state = GPUD_SESSION_READY;
@@ -62,11 +65,37 @@ static void on_device_slots(struct gpud_session *session, const struct gpud_msg_
     gpud_keeper_outcome();
 }
 
+/* The program waits in line to be let in: nobody is late. One that went on meanwhile asks anew, as one that runs already. */
+static void on_queued(struct gpud_session *session, uint32_t seconds, const char *text)
+{
+    if (session->state != GPUD_SESSION_PONG) {
+        gpud_session_nonsense(session, "QUEUED out of order");
+        return;
+    }
+    if (!gpud_keeper_waits()) {
+        gpud_session_close(session, 0);
+        return;
+    }
+    bool bounded = seconds != UINT32_MAX;
+    session->deadline_ns = session->give_up_ns = bounded ? gpud_now() + (seconds + IN_LINE_SLACK_S) * GPUD_SECOND : GPUD_NEVER;
+    gpud_keeper_in_line(session->deadline_ns);
+    if (bounded)
+        gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_IN_LINE, "this program waits in line for %u s at most: %s", seconds, text);
+    else
+        gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_IN_LINE, "this program waits in line: %s", text);
+}
+
 static void on_refused(struct gpud_session *session, uint32_t code, const char *text)
 {
+    if (code == GPUD_REFUSED_ADMISSION && !gpud_keeper_waits()) {
+        gpud_session_close(session, 0);     /* it went on meanwhile, and asks anew, as one that runs already */
+        return;
+    }
     gpud_log(GPUD_LOG_WARNING, code == GPUD_REFUSED_DRAINING ? GPUD_ONCE_DETACHED : GPUD_ONCE_REFUSED,
              "the daemon refuses this program: %s", text);
-    if (code == GPUD_REFUSED_VERSION || code == GPUD_REFUSED_POLICY)
+    if (code == GPUD_REFUSED_ADMISSION)
+        gpud_keeper_shut_out();
+    if (code == GPUD_REFUSED_VERSION || code == GPUD_REFUSED_POLICY || code == GPUD_REFUSED_ADMISSION)
         session->state = GPUD_SESSION_OFF;
     if (code == GPUD_REFUSED_IDENTITY || code == GPUD_REFUSED_PROTOCOL)
         session->generation = 0;        /* it does not adopt these pages: next time new ones */
@@ -82,6 +111,10 @@ static void on_text(struct gpud_session *session, const struct gpud_msg_text *me
     text[bytes] = 0;
     if (message->head.type == GPUD_MSG_REFUSED) {
         on_refused(session, message->code, text);
+        return;
+    }
+    if (message->head.type == GPUD_MSG_QUEUED) {
+        on_queued(session, message->code, text);
         return;
     }
     gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_DETACHED, "the daemon has let this program go (%s): it runs on without gpud", text);
@@ -133,6 +166,7 @@ static size_t size_of(const struct gpud_msg *head, size_t bytes)
         return sizeof(struct gpud_msg_peers);
     case GPUD_MSG_REFUSED:
     case GPUD_MSG_DETACH:
+    case GPUD_MSG_QUEUED:
         if (bytes < sizeof(struct gpud_msg_text))
             return sizeof(struct gpud_msg_text);
         return sizeof(struct gpud_msg_text) + ((const struct gpud_msg_text *)(const void *)head)->text_bytes;

@@ -116,15 +116,14 @@ void gpud_session_welcome(struct gpud_session *session, const struct gpud_msg_we
     session->client = welcome->client;
     session->state = GPUD_SESSION_MAPPED;
     session->owe_mapped = session->owe_devices = true;
-    gpud_add_total(&gpud_peers_serial, 1);      /* what threads know of the page before it does not hold for this one */
-    gpud_word_raise(0, 0);
+    gpud_word_raise(0, 0);      /* what threads know of the page before it does not hold for this one */
     gpud_add(&gpud_activity()->attaches, 1);
     memset(session->edge_sent_ns, 0, sizeof session->edge_sent_ns);
     if (count == 1)         /* a daemon that has just begun knows no edge: the next flush tells it the state */
         for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
-            session->edges_sent[device] = GPUD_EDGE_ACTIVE(gpud_load(gpud_edge_word(&gpud_presence()->device[device])))
+            session->edges_sent[device] = GPUD_EDGE_ACTIVE(gpud_load(gpud_edge_word(gpud_presence_at(device))))
                                               ? UINT32_MAX
-                                              : GPUD_EDGE_COUNT(gpud_load(gpud_edge_word(&gpud_presence()->device[device])));
+                                              : GPUD_EDGE_COUNT(gpud_load(gpud_edge_word(gpud_presence_at(device))));
     gpud_log(GPUD_LOG_INFO, GPUD_ONCE_NOT, "attached to the daemon as client %u", session->client);
 }
 
@@ -158,7 +157,7 @@ void gpud_session_peers(struct gpud_session *session, const struct gpud_msg_peer
     }
     for (uint32_t i = 0; i < peers->count; i++)
         wanted[peers->peer[i].present] = peers->peer[i].generation;
-    gpud_add_total(&gpud_peers_serial, 1);      /* threads look anew, and again once all is in place */
+    gpud_word_raise(0, 0);      /* threads look anew, and again once all is in place */
     for (uint32_t present = 0; present < GPUD_MAX_PRESENT; present++) {
         if (session->peer_generation[present] != 0 && session->peer_generation[present] != wanted[present]) {
             gpud_unmap_peer(present);
@@ -173,7 +172,7 @@ void gpud_session_peers(struct gpud_session *session, const struct gpud_msg_peer
             session->peer_generation[peer->present] = peer->generation;
         mapped += session->peer_generation[peer->present] == peer->generation;
     }
-    gpud_add_total(&gpud_peers_serial, 1);
+    gpud_word_raise(0, 0);
     gpud_session_close_all(fds, fd_count);
     session->peers_serial = peers->serial;
     session->peers_mapped = mapped;

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <signal.h>
 
+#include "budget.h"
 #include "state.h"
 
 #define SHARED_SLOT (GPUD_MAX_SLOTS - 1)
@@ -20,8 +21,15 @@ uint32_t gpud_attachment = 1;
 uint32_t gpud_devices_used;
 static uint32_t used[GPUD_MAX_DEVICES];     /* slots below this have been claimed at some time */
 static uint32_t first[GPUD_MAX_DEVICES];    /* claims begin here */
+static uint32_t users[GPUD_MAX_DEVICES];    /* threads that have a slot now */
 static pthread_key_t exit_key;
 static bool exit_key_made;
+
+uint32_t gpud_slot_users(uint32_t device)
+{
+    uint32_t count = gpud_load(&users[device]);
+    return count < 1 ? 1 : count < GPUD_MAX_SLOTS ? count : GPUD_MAX_SLOTS;
+}
 
 /* Gives a slot back. A thread that vanished between its marks (cancelled, killed) launches nothing any more. */
 static void release(struct gpud_slot *slot)
@@ -39,10 +47,14 @@ static void thread_exits(void *unused)
     (void)unused;
     if (thread->attachment == gpud_load_acquire(&gpud_attachment)) {
         for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
-            if (thread->slots[device] != NULL && !(thread->shared & 1u << device))
-                release(thread->slots[device]);
+            if (thread->slots[device] == NULL || thread->shared & 1u << device)
+                continue;
+            gpud_credit_release(device, thread->slots[device]);
+            gpud_sub_total(&users[device], 1);
+            release(thread->slots[device]);
         }
     }
+    gpud_window_thread_gone(thread->id);
     *thread = (struct gpud_thread)NEW_THREAD;
 }
 
@@ -58,7 +70,7 @@ void gpud_slots_forget(void)
     gpud_attachment++;
     gpud_devices_used = 0;
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
-        used[device] = first[device] = 0;
+        used[device] = first[device] = users[device] = 0;
 }
 
 /* From now on whoever takes a mark back knows that the page may be another one meanwhile. */
@@ -74,7 +86,9 @@ void gpud_slots_renew(void)
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
         uint32_t count = gpud_load(&used[device]);
         gpud_store(&first[device], count < SHARED_SLOT ? count : 0);
+        gpud_store(&users[device], 0);
     }
+    gpud_credit_renew();
     gpud_add_total(&gpud_attachment, 1);
 }
 
@@ -112,8 +126,12 @@ static struct gpud_slot *find_free(struct gpud_slot *slots, uint32_t device, uin
             uint32_t i = (gpud_load(&first[device]) + step) % SHARED_SLOT;
             note_used(device, i);   /* before the first mark, so that no sum misses it */
             uint32_t owner = gpud_load(&slots[i].thread);
-            if ((owner == 0 || (pass == 1 && is_dead(owner))) && take(&slots[i], owner, id))
+            if ((owner == 0 || (pass == 1 && is_dead(owner))) && take(&slots[i], owner, id)) {
+                gpud_credit_release(device, &slots[i]);     /* whatever the one before left */
+                if (owner == 0)
+                    gpud_add_total(&users[device], 1);
                 return &slots[i];
+            }
         }
     }
     return NULL;

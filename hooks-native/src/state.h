@@ -34,7 +34,11 @@ struct gpud_watch {
     const uint64_t *word;
     uint64_t quiet;
 };
-#define GPUD_MAX_WATCH (GPUD_MAX_PEERS + 3)
+#define GPUD_MAX_WATCH (GPUD_MAX_PEERS + 2)
+#define GPUD_MORE_WATCHED 0xff  /* `more`: so many watched words must be quiet */
+#define GPUD_MORE_CREDIT 0x100  /* the launch is taken from the thread's credit (credit.h) */
+#define GPUD_MORE_CHARGED 0x200 /* … GPU time too */
+#define GPUD_MORE_BLOCKS 0x400  /* … and blocks, which are limited */
 
 /* One per thread, initial-exec. The first part is read by each launch. */
 struct gpud_thread {
@@ -46,8 +50,9 @@ struct gpud_thread {
     CUstream stream;            /* the stream that this thread last registered in the burst */
     uint32_t device;
     uint32_t flags;             /* of its passes: GPUD_PASS_SHARED */
-    uint32_t gate_seen;         /* gate word that may be passed at once: open, or preempt with all watched words quiet */
-    uint32_t watch_count;
+    uint32_t gate_seen;         /* gate word that may be passed at once: open, or with what `more` says */
+    uint32_t more;              /* GPUD_MORE_*, and below them how many words are watched; 0: nothing else to look at */
+    struct gpud_credit *credit; /* of its slot; NULL: a shared one, or none */
     struct gpud_watch watch[GPUD_MAX_WATCH];
     /* the rest is for slow paths */
     uint64_t bound;             /* generation for which device and context are valid; 0: look anew */
@@ -55,6 +60,7 @@ struct gpud_thread {
     uint32_t ordinal;
     uint32_t attachment;        /* attachment for which slots[] holds */
     uint32_t passes;            /* launches that max_pause still lets through */
+    uint64_t pass_ns;           /* or GPU time */
     struct gpud_slot *slots[GPUD_MAX_DEVICES];
     uint32_t shared;            /* bit per device: its slot is the shared one */
     uint32_t id;                /* kernel thread id */
@@ -66,7 +72,6 @@ extern __thread struct gpud_thread gpud_thread __attribute__((tls_model("initial
 extern uint32_t gpud_managed;       /* 1: attached, device slots known, not detached */
 extern uint32_t gpud_attachment;    /* raised with each new set of own pages */
 extern uint32_t gpud_devices_used;  /* bit per device slot that some thread has launched on */
-extern uint64_t gpud_peers_serial;  /* raised before and after peers' pages change */
 extern uint32_t gpud_slot_of[GPUD_MAX_DEVICES];     /* client ordinal → device slot; UINT32_MAX: not managed */
 extern uint32_t gpud_closed;        /* bit per device slot: closed by gpud_close() */
 extern uint32_t gpud_holding;       /* threads held at this moment */
@@ -88,6 +93,7 @@ void gpud_slots_outdate(void);              /* keeper, before the last look at t
 void gpud_slots_renew(void);                /* keeper: new pages; slots of before belong to nobody */
 void gpud_slots_forget(void);               /* forked child: this thread starts anew */
 struct gpud_slot *gpud_slot_claim(struct gpud_thread *thread, uint32_t device);
+uint32_t gpud_slot_users(uint32_t device);  /* how many threads have a slot; 1 … GPUD_MAX_SLOTS */
 struct gpud_marks {
     uint64_t entered, left;
 };
@@ -97,8 +103,8 @@ struct gpud_marks gpud_marks(uint32_t device);
 /* bind.c: finds device, context and slot of the calling thread anew; true if it has a managed device. */
 bool gpud_bind(struct gpud_thread *thread);
 
-/* gate.c */
-struct gpud_pass gpud_enter_slow(CUstream stream);
+/* gate.c. `function` and `blocks` are what the cost of the launch is known by (cost.h). */
+struct gpud_pass gpud_enter_slow(CUstream stream, const void *function, uint64_t blocks);
 void gpud_leave_slow(struct gpud_pass *pass, CUstream stream, CUresult result);
 /* Into a capture; the driver is asked only while any capture is open. */
 bool gpud_is_capturing(CUstream stream);
@@ -111,16 +117,6 @@ void gpud_presence_enter(struct gpud_thread *thread, CUstream stream, bool *woke
 bool gpud_presence_ask(uint32_t device);
 void gpud_presence_forget(void);            /* forked child */
 CUstream gpud_stream_named(CUstream stream, int per_thread);
-
-/* window.c */
-bool gpud_window_take(uint32_t device, uint32_t limit, bool force);     /* room for one more? then it is reserved */
-/* Launches in flight or reserved; where `limit` is reached and `ask` is set, after asking the driver which are finished. */
-uint32_t gpud_window_poll(uint32_t device, uint32_t limit, bool ask);
-uint64_t gpud_window_aim(uint32_t device, uint64_t now);    /* when it is worth asking again */
-void gpud_window_launched(uint32_t device, CUstream stream, CUresult result);
-void gpud_window_settle(void);                  /* nobody asks any more who began to before gpud_ending was raised */
-void gpud_window_context_gone(uint32_t device, CUcontext context);      /* NULL: whichever */
-void gpud_window_forget(void);
 
 /* keeper.c */
 void gpud_keeper_wake(void);                /* callable from any thread; never blocks */

@@ -33,6 +33,47 @@ static inline void gpud_context_proved(CUcontext context, CUresult result)
         gpud_proved(GPUD_PROOF_CONTEXT, NULL, 0, result);
 }
 
+/* How much a copy moves. What is beyond 64 bits, or behind no pointer, the driver refuses. */
+static inline uint64_t gpud_bytes_of(size_t width, size_t height, size_t depth)
+{
+    uint64_t bytes;
+
+    return __builtin_mul_overflow(width, height, &bytes) || __builtin_mul_overflow(bytes, depth, &bytes) ? UINT64_MAX : bytes;
+}
+
+static inline uint64_t gpud_bytes_2d(const CUDA_MEMCPY2D *copy)
+{
+    return copy ? gpud_bytes_of(copy->WidthInBytes, copy->Height, 1) : 0;
+}
+
+static inline uint64_t gpud_bytes_3d(const CUDA_MEMCPY3D *copy)
+{
+    return copy ? gpud_bytes_of(copy->WidthInBytes, copy->Height, copy->Depth) : 0;
+}
+
+static inline uint64_t gpud_bytes_3d_peer(const CUDA_MEMCPY3D_PEER *copy)
+{
+    return copy ? gpud_bytes_of(copy->WidthInBytes, copy->Height, copy->Depth) : 0;
+}
+
+static inline uint64_t gpud_bytes_batch(const size_t *sizes, size_t count)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; sizes && i < count; i++)
+        bytes += sizes[i];
+    return bytes;
+}
+
+static inline uint64_t gpud_bytes_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *list, size_t count)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; list && i < count; i++)
+        bytes += gpud_bytes_of(list[i].extent.width, list[i].extent.height, list[i].extent.depth);
+    return bytes;
+}
+
 static inline void gpud_begins(CUstream stream, int per_thread)
 {
     gpud_capture_began(named_stream(stream, per_thread));
@@ -67,11 +108,11 @@ static bool launch_straight_on(void)
     return true;
 }
 
-#define GATE_BODY(next_table, name, arguments, stream_argument, per_thread)              \
+#define GATE_BODY(next_table, name, arguments, stream_argument, per_thread, function, blocks) \
     {                                                                                    \
         CUstream into = (stream_argument);                                               \
         struct gpud_slot *slot;                                                          \
-        if (UNLIKELY(!gpud_enter_fast(into, per_thread, &slot)))                         \
+        if (UNLIKELY(!gpud_enter_fast(into, per_thread, function, blocks, &slot)))       \
             return slow_##next_table##_##name arguments;                                 \
         CUresult result = next_table.name arguments;                                     \
         gpud_leave_fast(slot, into, per_thread, result);                                 \
@@ -79,14 +120,14 @@ static bool launch_straight_on(void)
     }
 
 /* A function of its own: in line, it would cost the fast path the registers that its calls need. */
-#define GATE_SLOW(next_table, name, parameters, arguments, stream_argument, per_thread)  \
+#define GATE_SLOW(next_table, name, parameters, arguments, stream_argument, per_thread, function, blocks) \
     __attribute__((noinline, cold)) static CUresult slow_##next_table##_##name parameters \
     {                                                                                    \
         if (launch_straight_on())                                                        \
             return next_table.name ? next_table.name arguments : CUDA_ERROR_NO_DEVICE;   \
         CUstream into = named_stream((stream_argument), per_thread);                     \
         gpud_inside = 1;                                                                 \
-        struct gpud_pass pass = gpud_enter_slow(into);                                   \
+        struct gpud_pass pass = gpud_enter_slow(into, function, blocks);                 \
         CUresult result = next_table.name arguments;                                     \
         gpud_leave_slow(&pass, into, result);                                            \
         gpud_inside = 0;                                                                 \
@@ -109,10 +150,10 @@ static bool launch_straight_on(void)
     EXPORT CUresult name parameters body(gpud_next, name, __VA_ARGS__)                   \
     static CUresult handed_##name parameters body(real, name, __VA_ARGS__)
 
-#define CU_GATE(since, name, parameters, arguments, stream, per_thread) \
-    GATE_SLOW(gpud_next, name, parameters, arguments, stream, per_thread) \
-    GATE_SLOW(real, name, parameters, arguments, stream, per_thread)      \
-    BOTH(name, parameters, GATE_BODY, arguments, stream, per_thread)
+#define CU_GATE(since, name, parameters, arguments, ...)                   \
+    GATE_SLOW(gpud_next, name, parameters, arguments, __VA_ARGS__)         \
+    GATE_SLOW(real, name, parameters, arguments, __VA_ARGS__)              \
+    BOTH(name, parameters, GATE_BODY, arguments, __VA_ARGS__)
 #define CU_AFTER(kind, since, name, parameters, arguments, ...) \
     BOTH(name, parameters, AROUND_BODY, arguments, (void)0, __VA_ARGS__)
 #define CU_BEFORE(kind, since, name, parameters, arguments, ...) \

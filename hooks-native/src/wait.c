@@ -5,11 +5,15 @@
 #include "wait.h"
 
 #include <sys/prctl.h>
+#include "turn.h"
+#include "window.h"
 
 #define SPIN_FIRST_NS (20 * GPUD_MICROSECOND)
 #define SPIN_LAST_NS (60 * GPUD_MICROSECOND)    /* a sleep ends up to this late */
 #define LONGEST_SLEEP_NS (100 * GPUD_MILLISECOND)
 #define SHORTEST_SLEEP_NS (50 * GPUD_MICROSECOND)
+#define LIMITED_SLEEP_NS (5 * GPUD_MILLISECOND)  /* held by a limit: the daemon changes levels without waking anybody */
+#define WINDOW_SLEEP_NS (2 * GPUD_MILLISECOND)
 #define FOLLOW_NS GPUD_MILLISECOND  /* behind the lead: it wakes the others, unless one was just about to sleep */
 
 uint32_t gpud_holding;
@@ -23,6 +27,14 @@ static void begin(struct gpud_thread *thread, struct gpud_hold *hold, uint64_t n
     hold->attachment = thread->attachment;
     gpud_add(&hold->slot->held, 1);
     gpud_store(&hold->slot->hold_since_ns, now);
+    gpud_add_total(&gpud_presence_at(hold->device)->waiting, 1);
+}
+
+/* The presence page is still the one that counts this thread as waiting. */
+static void wait_no_more(const struct gpud_hold *hold)
+{
+    if (hold->attachment == gpud_load_acquire(&gpud_attachment))
+        gpud_sub_total(&gpud_presence_at(hold->device)->waiting, 1);
 }
 
 /* New pages, or the thread is on another device: what was noted before is out of date. The pause goes on. */
@@ -32,6 +44,8 @@ static void move(struct gpud_thread *thread, struct gpud_hold *hold)
         gpud_store_release(&led[hold->device], 0);
     if (hold->attachment == thread->attachment)
         gpud_store(&hold->slot->holding, 0);
+    wait_no_more(hold);
+    gpud_turn_leave(hold->device, &hold->asks);
     hold->lead = false;
     begin(thread, hold, hold->since_ns);
 }
@@ -71,11 +85,18 @@ static void sleep_on(const uint32_t *word, uint32_t seen, uint64_t until)
     }
 }
 
+static bool is_limit(const struct gpud_decision *decision)
+{
+    return decision->why == GPUD_WHY_BUDGET || decision->why == GPUD_WHY_RATE;
+}
+
 /* How long it may sleep without a look: half of resume_after, so that a peer that went idle is seen in time. */
 static uint64_t patience(const struct gpud_decision *decision, uint32_t device)
 {
     uint64_t half = gpud_load(&gpud_control()->device[device].resume_after_ns) / 2;
 
+    if (is_limit(decision))
+        return LIMITED_SLEEP_NS;
     if (decision->why == GPUD_WHY_PAUSED || half > LONGEST_SLEEP_NS)
         return LONGEST_SLEEP_NS;
     return half < SHORTEST_SLEEP_NS ? SHORTEST_SLEEP_NS : half;
@@ -93,7 +114,11 @@ void gpud_hold_step(struct gpud_thread *thread, struct gpud_hold *hold, const st
     if (fresh)
         gpud_add_total(&gpud_holding, 1);
     try_to_lead(hold);
-    if (now < hold->since_ns + SPIN_FIRST_NS && decision->why != GPUD_WHY_WINDOW) {
+    if (decision->why == GPUD_WHY_SHARE && hold->lead) {
+        gpud_turn_wait(hold->device, decision, now);
+        gpud_turn_finish(hold->device, now);
+    }
+    if (now < hold->since_ns + SPIN_FIRST_NS && decision->why != GPUD_WHY_WINDOW && !is_limit(decision)) {
         gpud_relax();
         return;
     }
@@ -102,9 +127,13 @@ void gpud_hold_step(struct gpud_thread *thread, struct gpud_hold *hold, const st
     uint64_t at, margin = 0;
     if (decision->why == GPUD_WHY_WINDOW) {
         at = gpud_sum_to(gpud_window_aim(hold->device, now), hold->lead ? 0 : FOLLOW_NS);
+        if (at > now + WINDOW_SLEEP_NS)         /* the keeper may find everything finished, and be missed */
+            at = now + WINDOW_SLEEP_NS;
+    } else if (decision->why == GPUD_WHY_SHARE) {
+        at = gpud_sum_to(decision->look_ns, hold->lead ? 0 : FOLLOW_NS);
     } else if (decision->until_ns <= gpud_sum_to(now, patience(decision, hold->device))) {
         at = decision->until_ns;
-        margin = hold->lead ? SPIN_LAST_NS : 0;
+        margin = hold->lead && !is_limit(decision) ? SPIN_LAST_NS : 0;     /* a limit loses nothing by lateness */
     } else {
         at = gpud_sum_to(now, patience(decision, hold->device));
     }
@@ -132,6 +161,7 @@ void gpud_hold_end(struct gpud_thread *thread, struct gpud_hold *hold)
 {
     if (hold->since_ns == 0)
         return;
+    gpud_turn_leave(hold->device, &hold->asks);
     if (hold->slack_ns > 1)
         prctl(PR_SET_TIMERSLACK, hold->slack_ns, 0, 0, 0);
     /* Its slot may be someone else's where new pages came meanwhile. */
@@ -141,6 +171,7 @@ void gpud_hold_end(struct gpud_thread *thread, struct gpud_hold *hold)
         gpud_add(&hold->slot->held_ns, held_ns);
         gpud_add(&gpud_activity()->device[hold->device].held_histogram[bucket_of(held_ns)], 1);
     }
+    wait_no_more(hold);
     if (hold->lead)
         gpud_store_release(&led[hold->device], 0);
     if (gpud_sub_total(&gpud_holding, 1) > 1 && hold->lead)

@@ -15,6 +15,8 @@ struct gpud_hold {
     uint32_t attachment;
     int slack_ns;               /* timer slack of the thread before, 0: not changed */
     bool lead;                  /* the one thread of the client that wakes precisely and asks the driver */
+    bool asks;                  /* one of those that ask for the turn (turn.h) */
+    bool full;                  /* the window had room, and then not */
 };
 
 /* The launch is held by `decision`: notes it, waits a while, returns for the next look. `seen` is the wake word read before

@@ -5,7 +5,10 @@
  * events come and go · COPY, MEMSET, PREFETCH, MEMOP (batch memory operations), ENQUEUE (anything else put into a
  * stream) · RESOLVE hands out entry points.
  *
- *   CU_GATE(since, name, parameters, arguments, stream, per_thread)
+ *   CU_GATE(since, name, parameters, arguments, stream, per_thread, function, blocks)     the last two say what it costs: a kernel and
+ *                                              its thread blocks, or an executable graph and 0
+ *   CU_COPY(since, name, parameters, arguments, bytes, stream, per_thread, statement)    statement as in CU_AFTER. Where it is not defined,
+ *                                              a CU_AROUND of kind COPY that counts and gates the bytes
  *   CU_AFTER(kind, since, name, parameters, arguments, statement)     statement runs after the real call, sees `result`
  *   CU_BEFORE(kind, since, name, parameters, arguments, statement)    statement runs before the real call
  *   CU_AROUND(kind, since, name, parameters, arguments, before, after)
@@ -17,7 +20,7 @@
  * without _v2 … _v4, _ptsz, _ptds), as cudaTypedefs.h has it. tools/check_cuda_symbols compares all this with cuda.h.
  * Define the macros of interest and include; all are undefined at the end. */
 #ifndef CU_GATE
-#define CU_GATE(since, name, parameters, arguments, stream, per_thread)
+#define CU_GATE(since, name, parameters, arguments, stream, per_thread, function, blocks)
 #endif
 #ifndef CU_AFTER
 #define CU_AFTER(kind, since, name, parameters, arguments, statement)
@@ -37,16 +40,27 @@
 #ifndef CU_NEED
 #define CU_NEED(since, name, parameters)
 #endif
+#ifndef CU_COPY
+#define CU_COPY(since, name, parameters, arguments, bytes, stream, per_thread, statement)                          \
+    CU_AROUND(COPY, since, name, parameters, arguments, uint64_t counted_ = gpud_copies(bytes, stream, per_thread), \
+        gpud_copied(counted_, result); statement)
+#endif
 /* An entry and its twin for the per-thread default stream. The second `since` is the twin's. */
-#define CU_GATE_TWINS(since, since2, name, parameters, arguments, stream) \
-    CU_GATE(since, name, parameters, arguments, stream, 0)                \
-    CU_GATE(since2, name##_ptsz, parameters, arguments, stream, 1)
+#define CU_GATE_TWINS(since, since2, name, parameters, arguments, stream, function, blocks) \
+    CU_GATE(since, name, parameters, arguments, stream, 0, function, blocks)                \
+    CU_GATE(since2, name##_ptsz, parameters, arguments, stream, 1, function, blocks)
+#define CU_COPY_TWINS(since, since2, name, suffix, parameters, arguments, bytes, stream) \
+    CU_COPY(since, name, parameters, arguments, bytes, stream, 0, (void)0)               \
+    CU_COPY(since2, name##suffix, parameters, arguments, bytes, stream, 1, (void)0)
 #define CU_PASS_PTSZ(kind, name) CU_PASS(kind, name) CU_PASS(kind, name##_ptsz)
 #define CU_PASS_PTDS(kind, name) CU_PASS(kind, name) CU_PASS(kind, name##_ptds)
 /* `per_thread` in a statement of twins is 0 in the plain entry and 1 in the twin: a table of constants, not a variable. */
 #define CU_AFTER_TWINS(kind, since, since2, name, suffix, parameters, arguments, statement)        \
     CU_AFTER(kind, since, name, parameters, arguments, enum { per_thread = 0 }; statement)         \
     CU_AFTER(kind, since2, name##suffix, parameters, arguments, enum { per_thread = 1 }; statement)
+#define CU_WAIT_TWINS(kind, since, since2, name, parameters, arguments)              \
+    CU_BEFORE(kind, since, name, parameters, arguments, gpud_stream_waits())         \
+    CU_BEFORE(kind, since2, name##_ptsz, parameters, arguments, gpud_stream_waits())
 #define CU_BEGIN_TWINS(since, since2, name, parameters, arguments)                                                         \
     CU_AROUND(CAPTURE, since, name, parameters, arguments, gpud_begins(stream, 0), gpud_begun(stream, 0, result))          \
     CU_AROUND(CAPTURE, since2, name##_ptsz, parameters, arguments, gpud_begins(stream, 1), gpud_begun(stream, 1, result))
@@ -55,19 +69,23 @@
 CU_GATE_TWINS(4000, 7000, cuLaunchKernel,
     (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz,
      unsigned int shared, CUstream stream, void **params, void **extra),
-    (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra), stream)
+    (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra), stream, f, (uint64_t)gx * gy * gz)
 CU_GATE_TWINS(11060, 11060, cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction f, void **params, void **extra),
-    (config, f, params, extra), config ? config->hStream : NULL)
+    (config, f, params, extra), config ? config->hStream : NULL, f,
+    config ? (uint64_t)config->gridDimX * config->gridDimY * config->gridDimZ : 1)
 CU_GATE_TWINS(9000, 9000, cuLaunchCooperativeKernel,
     (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz,
      unsigned int shared, CUstream stream, void **params),
-    (f, gx, gy, gz, bx, by, bz, shared, stream, params), stream)
+    (f, gx, gy, gz, bx, by, bz, shared, stream, params), stream, f, (uint64_t)gx * gy * gz)
 CU_GATE(9000, cuLaunchCooperativeKernelMultiDevice, (CUDA_LAUNCH_PARAMS *list, unsigned int count, unsigned int flags),
-    (list, count, flags), list && count ? list[0].hStream : NULL, 0)
-CU_GATE_TWINS(10000, 10000, cuGraphLaunch, (CUgraphExec graph, CUstream stream), (graph, stream), stream)
-CU_GATE(2000, cuLaunch, (CUfunction f), (f), NULL, 0)
-CU_GATE(2000, cuLaunchGrid, (CUfunction f, int width, int height), (f, width, height), NULL, 0)
-CU_GATE(2000, cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream stream), (f, width, height, stream), stream, 0)
+    (list, count, flags), list && count ? list[0].hStream : NULL, 0, list && count ? list[0].function : NULL,
+    list && count ? (uint64_t)list[0].gridDimX * list[0].gridDimY * list[0].gridDimZ : 1)
+CU_GATE_TWINS(10000, 10000, cuGraphLaunch, (CUgraphExec graph, CUstream stream), (graph, stream), stream, graph, 0)
+CU_GATE(2000, cuLaunch, (CUfunction f), (f), NULL, 0, f, 1)
+CU_GATE(2000, cuLaunchGrid, (CUfunction f, int width, int height), (f, width, height), NULL, 0, f,
+    (uint64_t)(unsigned int)width * (unsigned int)height)
+CU_GATE(2000, cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream stream), (f, width, height, stream), stream, 0, f,
+    (uint64_t)(unsigned int)width * (unsigned int)height)
 
 /* What proves that work is finished. A blocking copy proves its stream only where the API promises that the host waits. */
 CU_AFTER(SYNC, 2000, cuCtxSynchronize, (void), (), gpud_proved(GPUD_PROOF_CONTEXT, NULL, 0, result))
@@ -82,10 +100,14 @@ CU_AFTER_TWINS(SYNC, 2000, 7000, cuEventRecord, _ptsz, (CUevent event, CUstream 
     if (!result) gpud_event_recorded(event, stream, per_thread))
 CU_AFTER_TWINS(SYNC, 11010, 11010, cuEventRecordWithFlags, _ptsz, (CUevent event, CUstream stream, unsigned int flags),
     (event, stream, flags), if (!result) gpud_event_recorded(event, stream, per_thread))
-CU_AFTER_TWINS(COPY, 3020, 7000, cuMemcpyDtoH_v2, _ptds, (void *to, CUdeviceptr from, size_t bytes), (to, from, bytes),
-    gpud_proved(GPUD_PROOF_STREAM, NULL, per_thread, result))
-CU_AFTER_TWINS(COPY, 3020, 7000, cuMemcpyAtoH_v2, _ptds, (void *to, CUarray from, size_t offset, size_t bytes),
-    (to, from, offset, bytes), gpud_proved(GPUD_PROOF_STREAM, NULL, per_thread, result))
+CU_COPY(3020, cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t bytes), (to, from, bytes), bytes, NULL, 0,
+    gpud_proved(GPUD_PROOF_STREAM, NULL, 0, result))
+CU_COPY(7000, cuMemcpyDtoH_v2_ptds, (void *to, CUdeviceptr from, size_t bytes), (to, from, bytes), bytes, NULL, 1,
+    gpud_proved(GPUD_PROOF_STREAM, NULL, 1, result))
+CU_COPY(3020, cuMemcpyAtoH_v2, (void *to, CUarray from, size_t offset, size_t bytes), (to, from, offset, bytes), bytes, NULL, 0,
+    gpud_proved(GPUD_PROOF_STREAM, NULL, 0, result))
+CU_COPY(7000, cuMemcpyAtoH_v2_ptds, (void *to, CUarray from, size_t offset, size_t bytes), (to, from, offset, bytes), bytes, NULL, 1,
+    gpud_proved(GPUD_PROOF_STREAM, NULL, 1, result))
 
 /* Stream captures. Announced before they begin: from then on nobody here asks a stream, which would invalidate the capture. */
 CU_BEGIN_TWINS(10000, 10000, cuStreamBeginCapture, (CUstream stream), (stream))
@@ -104,7 +126,7 @@ CU_AFTER_TWINS(CAPTURE, 13010, 13010, cuStreamEndCaptureToCig, _ptsz, (CUstream 
     gpud_ended(stream, per_thread, result))
 
 /* Contexts: anything that may change the device of a thread's current context; streams and events that go away. */
-CU_AFTER(LIFECYCLE, 2000, cuInit, (unsigned int flags), (flags), if (!result) gpud_initialised())
+CU_AFTER(LIFECYCLE, 2000, cuInit, (unsigned int flags), (flags), if (!result) result = gpud_initialised())
 CU_AFTER(LIFECYCLE, 2000, cuCtxCreate, (CUcontext *context, unsigned int flags, CUdevice device), (context, flags, device),
     gpud_context_changed(0))
 CU_AFTER(LIFECYCLE, 3020, cuCtxCreate_v2, (CUcontext *context, unsigned int flags, CUdevice device),
@@ -173,6 +195,30 @@ CU_BEFORE(RELEASE, 11020, cuMemFreeAsync, (CUdeviceptr at, CUstream stream), (at
 CU_BEFORE(RELEASE, 11020, cuMemFreeAsync_ptsz, (CUdeviceptr at, CUstream stream), (at, stream), gpud_freed(at))
 CU_BEFORE(RELEASE, 10020, cuMemRelease, (CUmemGenericAllocationHandle handle), (handle), gpud_freed(GPUD_HANDLE_KEY(handle)))
 
+/* What is behind a function or an executable graph goes, or changes: what is known of its cost with it. */
+CU_BEFORE(LIFECYCLE, 10000, cuGraphExecDestroy, (CUgraphExec graph), (graph), gpud_function_gone(graph))
+CU_BEFORE(LIFECYCLE, 10020, cuGraphExecUpdate,
+    (CUgraphExec graph, CUgraph from, CUgraphNode *wrong, CUgraphExecUpdateResult *answer), (graph, from, wrong, answer),
+    gpud_function_changed(graph))
+CU_BEFORE(LIFECYCLE, 12000, cuGraphExecUpdate_v2, (CUgraphExec graph, CUgraph from, CUgraphExecUpdateResultInfo *answer),
+    (graph, from, answer), gpud_function_changed(graph))
+CU_BEFORE(LIFECYCLE, 2000, cuModuleUnload, (CUmodule module), (module), gpud_function_changed(NULL))
+CU_BEFORE(LIFECYCLE, 12000, cuLibraryUnload, (CUlibrary library), (library), gpud_function_changed(NULL))
+
+/* A stream waits for something that is not its own work: time that passes in it meanwhile is no cost of launches. */
+CU_WAIT_TWINS(ENQUEUE, 3020, 7000, cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags), (stream, event, flags))
+CU_WAIT_TWINS(ENQUEUE, 10000, 10000, cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *data), (stream, function, data))
+CU_WAIT_TWINS(ENQUEUE, 5000, 7000, cuStreamAddCallback,
+    (CUstream stream, CUstreamCallback function, void *data, unsigned int flags), (stream, function, data, flags))
+CU_WAIT_TWINS(MEMOP, 8000, 8000, cuStreamWaitValue32, (CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned int flags),
+    (stream, at, value, flags))
+CU_WAIT_TWINS(MEMOP, 11070, 11070, cuStreamWaitValue32_v2,
+    (CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned int flags), (stream, at, value, flags))
+CU_WAIT_TWINS(MEMOP, 9000, 9000, cuStreamWaitValue64, (CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags),
+    (stream, at, value, flags))
+CU_WAIT_TWINS(MEMOP, 11070, 11070, cuStreamWaitValue64_v2,
+    (CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags), (stream, at, value, flags))
+
 /* Entry points. */
 CU_OWN(RESOLVE, 11030, cuGetProcAddress, (const char *symbol, void **function, int version, cuuint64_t flags))
 CU_OWN(RESOLVE, 12000, cuGetProcAddress_v2, (const char *symbol, void **function, int version, cuuint64_t flags,
@@ -180,6 +226,7 @@ CU_OWN(RESOLVE, 12000, cuGetProcAddress_v2, (const char *symbol, void **function
 
 /* What the hook asks of the driver itself. */
 CU_NEED(2000, cuEventCreate, (CUevent *event, unsigned int flags))
+CU_NEED(2000, cuEventElapsedTime, (float *ms, CUevent start, CUevent end))
 CU_NEED(2000, cuDeviceGet, (CUdevice *device, int ordinal))
 CU_NEED(2000, cuDeviceGetCount, (int *count))
 CU_NEED(9020, cuDeviceGetUuid, (CUuuid *uuid, CUdevice device))
@@ -197,6 +244,7 @@ CU_NEED(10010, cuStreamGetCaptureInfo_ptsz, (CUstream stream, CUstreamCaptureSta
 CU_NEED(10010, cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *mode))
 CU_NEED(2020, cuDriverGetVersion, (int *version))
 
+#include "cuda_copies.h"
 #include "cuda_pass.h"
 
 #undef CU_GATE
@@ -206,8 +254,11 @@ CU_NEED(2020, cuDriverGetVersion, (int *version))
 #undef CU_OWN
 #undef CU_PASS
 #undef CU_NEED
+#undef CU_COPY
+#undef CU_COPY_TWINS
 #undef CU_GATE_TWINS
 #undef CU_AFTER_TWINS
 #undef CU_BEGIN_TWINS
+#undef CU_WAIT_TWINS
 #undef CU_PASS_PTSZ
 #undef CU_PASS_PTDS

@@ -4,9 +4,11 @@
 struct counting counting;
 __thread struct counting_thread counting_thread;
 
-struct gpud_pass gpud_enter_slow(CUstream stream)
+struct gpud_pass gpud_enter_slow(CUstream stream, const void *function, uint64_t blocks)
 {
     counting_thread.word = 1;
+    counting.function = function;
+    counting.blocks = blocks;
     COUNT(entered);
     counting.stream = stream;
     counting.per_thread = stream == CU_STREAM_PER_THREAD;
@@ -78,9 +80,10 @@ void gpud_event_gone(CUevent event)
     COUNT(event_gone);
 }
 
-void gpud_initialised(void)
+CUresult gpud_initialised(void)
 {
     COUNT(initialised);
+    return CUDA_SUCCESS;
 }
 
 void gpud_capture_began(CUstream stream)
@@ -106,6 +109,39 @@ void gpud_freed(uint64_t address)
 {
     (void)address;
     COUNT(freed);
+}
+
+uint64_t gpud_copies(uint64_t bytes, CUstream stream, int per_thread)
+{
+    COUNT(copies);
+    counting.stream = stream;
+    counting.per_thread = per_thread;
+    return bytes;
+}
+
+void gpud_copied(uint64_t counted, CUresult result)
+{
+    if (result)
+        return;
+    COUNT(copied);
+    __atomic_fetch_add(&counting.copied_bytes, counted, __ATOMIC_RELAXED);
+}
+
+void gpud_function_gone(const void *handle)
+{
+    (void)handle;
+    COUNT(function_gone);
+}
+
+void gpud_function_changed(const void *handle)
+{
+    (void)handle;
+    COUNT(function_changed);
+}
+
+void gpud_stream_waits(void)
+{
+    COUNT(stream_waits);
 }
 
 void gpud_start(void)

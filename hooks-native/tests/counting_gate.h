@@ -13,7 +13,11 @@ struct counting {
     uint64_t context_changed, context_going, context_gone, primary_gone, stream_gone, event_gone;
     uint64_t capture_began, capture_ended;
     uint64_t allocated, allocated_bytes, freed;
-    CUstream stream;        /* of the last launch, as given */
+    uint64_t copies, copied, copied_bytes;      /* asked, made, bytes of those made */
+    uint64_t function_gone, function_changed, stream_waits;
+    CUstream stream;        /* of the last launch, or copy, as given */
+    const void *function;   /* of the last launch, and its blocks */
+    uint64_t blocks;
     int per_thread;         /* of the last launch, proof, record or allocation that says so */
 };
 extern __attribute__((visibility("default"))) struct counting counting;
@@ -27,10 +31,10 @@ struct counting_thread {
 };
 extern __thread struct counting_thread counting_thread __attribute__((tls_model("initial-exec")));
 
-struct gpud_pass gpud_enter_slow(CUstream stream);
+struct gpud_pass gpud_enter_slow(CUstream stream, const void *function, uint64_t blocks);
 void gpud_leave_slow(struct gpud_pass *pass, CUstream stream, CUresult result);
 
-static inline bool gpud_enter_fast(CUstream stream, int per_thread, struct gpud_slot **own)
+static inline bool gpud_enter_fast(CUstream stream, int per_thread, const void *function, uint64_t blocks, struct gpud_slot **own)
 {
     struct gpud_slot *slot = &counting_thread.slot;
     uint64_t entered = slot->entered++;
@@ -42,8 +46,10 @@ static inline bool gpud_enter_fast(CUstream stream, int per_thread, struct gpud_
     COUNT(entered);
     counting.stream = stream;
     counting.per_thread = per_thread;
+    counting.function = function;
+    counting.blocks = blocks;
 #else
-    (void)stream, (void)per_thread;
+    (void)stream, (void)per_thread, (void)function, (void)blocks;
 #endif
     return true;
 }

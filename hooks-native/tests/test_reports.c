@@ -58,6 +58,63 @@ static void synchronisation(CUstream stream)
     GROWS(event_gone, 1, 0, ENTRY(cuEventDestroy_v2, CUevent)(event));
 }
 
+/* Every copy once, with its bytes and its stream. */
+static void copies(CUstream stream)
+{
+    CUDA_MEMCPY2D flat = { .WidthInBytes = 100, .Height = 7 };
+    CUDA_MEMCPY3D solid = { .WidthInBytes = 100, .Height = 7, .Depth = 3 };
+    CUDA_MEMCPY3D_PEER across = { .WidthInBytes = 10, .Height = 20, .Depth = 30 };
+    CUDA_MEMCPY3D_BATCH_OP two[2] = { { .extent = { 4, 5, 6 } }, { .extent = { 1, 2, 3 } } };
+    size_t sizes[3] = { 1000, 20, 3 }, huge = (size_t)1 << 40;
+    char host[8];
+
+    GROWS(copied_bytes, 4096, 0, ENTRY(cuMemcpyHtoD_v2, CUdeviceptr, const void *, size_t)(1, host, 4096));
+    CHECK(ways.hook->stream == NULL && ways.hook->per_thread == 0, "flavour");
+    GROWS(copied_bytes, 4096, 0, ENTRY(cuMemcpyHtoD_v2_ptds, CUdeviceptr, const void *, size_t)(1, host, 4096));
+    CHECK(ways.hook->stream == NULL && ways.hook->per_thread == 1, "flavour");
+    GROWS(copied_bytes, 5, 0, ENTRY(cuMemcpyDtoH_v2, void *, CUdeviceptr, size_t)(host, 1, 5));
+    GROWS(copied_bytes, huge, 0, ENTRY(cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr, size_t, CUstream)(1, 2, huge, stream));
+    CHECK(ways.hook->stream == stream, "stream");
+    GROWS(copied_bytes, 6, 0, ENTRY(cuMemcpyAsync_ptsz, CUdeviceptr, CUdeviceptr, size_t, CUstream)(1, 2, 6, stream));
+    CHECK(ways.hook->stream == stream && ways.hook->per_thread == 1, "flavour");
+    GROWS(copied_bytes, 7, 0, ENTRY(cuMemcpyPeerAsync, CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream)(
+                                  1, NULL, 2, NULL, 7, stream));
+    GROWS(copied_bytes, 8, 0, ENTRY(cuMemcpyHtoAAsync_v2, CUarray, size_t, const void *, size_t, CUstream)(NULL, 99, host, 8, stream));
+    GROWS(copied_bytes, 700, 0, ENTRY(cuMemcpy2DUnaligned_v2, const CUDA_MEMCPY2D *)(&flat));
+    GROWS(copied_bytes, 700, 0, ENTRY(cuMemcpy2DAsync_v2, const CUDA_MEMCPY2D *, CUstream)(&flat, stream));
+    GROWS(copied_bytes, 2100, 0, ENTRY(cuMemcpy3D_v2, const CUDA_MEMCPY3D *)(&solid));
+    GROWS(copied_bytes, 6000, 0, ENTRY(cuMemcpy3DPeer, const CUDA_MEMCPY3D_PEER *)(&across));
+    GROWS(copied_bytes, 1023, 0, ENTRY(cuMemcpyBatchAsync_v2, CUdeviceptr *, CUdeviceptr *, size_t *, size_t, void *, size_t *, size_t,
+                                       CUstream)(NULL, NULL, sizes, 3, NULL, NULL, 0, stream));
+    GROWS(copied_bytes, 126, 0, ENTRY(cuMemcpy3DBatchAsync_v2, size_t, CUDA_MEMCPY3D_BATCH_OP *, unsigned long long, CUstream)(
+                                    2, two, 0, stream));
+    GROWS(copied_bytes, 120, 0, ENTRY(cuMemcpy3DWithAttributesAsync, CUDA_MEMCPY3D_BATCH_OP *, unsigned long long, CUstream)(two, 0, stream));
+    GROWS(copies, 1, 0, ENTRY(cuMemcpy2D_v2, const CUDA_MEMCPY2D *)(NULL));
+    ways.driver.answer("cuMemcpy_ptds", CUDA_ERROR_INVALID_VALUE);
+    GROWS(copied_bytes, 0, CUDA_ERROR_INVALID_VALUE, ENTRY(cuMemcpy_ptds, CUdeviceptr, CUdeviceptr, size_t)(1, 2, 6));
+    ways.driver.answer("cuMemcpy_ptds", 0);
+    /* Each row: once to the hook, once to the driver. (The first two arguments are readable memory, and small numbers.) */
+#define CU_COPY(since, name, ...)                                                                                           \
+    do {                                                                                                                   \
+        uint64_t calls = ways.driver.calls(#name);                                                                         \
+        GROWS(copies, 1, 0, ENTRY(name, const void *, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t,    \
+                                  uintptr_t, uintptr_t)(two, 0, 0, 0, 0, 0, 0, 0, 0));                                     \
+        CHECK(ways.driver.calls(#name) == calls + 1, #name " reaches the driver once");                                    \
+    } while (0);
+#include "../tbl/cuda_symbols.h"
+}
+
+static void functions(void)
+{
+    GROWS(function_gone, 1, 0, ENTRY(cuGraphExecDestroy, CUgraphExec)((CUgraphExec)0x10));
+    GROWS(function_changed, 1, 0, ENTRY(cuGraphExecUpdate_v2, CUgraphExec, CUgraph, void *)((CUgraphExec)0x10, NULL, NULL));
+    GROWS(function_changed, 1, 0, ENTRY(cuModuleUnload, CUmodule)(NULL));
+    GROWS(function_changed, 1, 0, ENTRY(cuLibraryUnload, CUlibrary)(NULL));
+    GROWS(stream_waits, 1, 0, ENTRY(cuStreamWaitEvent, CUstream, CUevent, unsigned int)(NULL, NULL, 0));
+    GROWS(stream_waits, 1, 0, ENTRY(cuLaunchHostFunc_ptsz, CUstream, CUhostFn, void *)(NULL, NULL, NULL));
+    GROWS(stream_waits, 1, 0, ENTRY(cuStreamWaitValue64_v2, CUstream, CUdeviceptr, cuuint64_t, unsigned int)(NULL, 0, 0, 0));
+}
+
 static void captures(CUstream stream)
 {
     CUgraph graph;
@@ -132,6 +189,8 @@ int main(void)
     CHECK(ENTRY(cuCtxSetCurrent, CUcontext)(context) == 0, "current");
     CHECK(ENTRY(cuStreamCreate, CUstream *, unsigned int)(&stream, 0) == 0, "stream");
     synchronisation(stream);
+    copies(stream);
+    functions();
     captures(stream);
     contexts(stream);
     memory();

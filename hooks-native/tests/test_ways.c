@@ -62,13 +62,23 @@ static void arguments(const struct ways *ways)
               last->block[1] == 5 && last->block[2] == 6 && last->shared == 7 && last->stream == stream &&
               last->params == params && last->extra == extra, "arguments of cuLaunchKernel");
     if (ways->hook)
-        CHECK(ways->hook->stream == stream, "the gate saw stream %p", (void *)ways->hook->stream);
+        CHECK(ways->hook->stream == stream && ways->hook->function == f && ways->hook->blocks == 6, "the gate saw stream %p, %p, %d blocks",
+              (void *)ways->hook->stream, ways->hook->function, (int)ways->hook->blocks);
+    kernel(f, 0x7fffffff, 0xffff, 0xffff, 1, 1, 1, 0, stream, params, extra);
+    if (ways->hook)
+        CHECK(ways->hook->blocks == UINT64_C(0x7fffffff) * 0xffff * 0xffff, "a large grid is %llx blocks",
+              (unsigned long long)ways->hook->blocks);
     CUlaunchConfig config = { 11, 12, 13, 14, 15, 16, 17, (CUstream)0x9abc, NULL, 0 };
     kernel_ex(&config, f, params, NULL);
     CHECK(last->f == f && last->grid[2] == 13 && last->block[0] == 14 && last->shared == 17 &&
               last->stream == config.hStream && last->params == params && !last->extra, "arguments of cuLaunchKernelEx");
     if (ways->hook)
-        CHECK(ways->hook->stream == config.hStream, "the gate saw stream %p", (void *)ways->hook->stream);
+        CHECK(ways->hook->stream == config.hStream && ways->hook->function == f && ways->hook->blocks == 11 * 12 * 13,
+              "the gate saw stream %p, %d blocks", (void *)ways->hook->stream, (int)ways->hook->blocks);
+    CUresult (*graph)(CUgraphExec, CUstream) = (CUresult(*)(CUgraphExec, CUstream))dlsym(ways->handle, "cuGraphLaunch");
+    graph((CUgraphExec)0x4321, stream);
+    if (ways->hook)
+        CHECK(ways->hook->function == (void *)0x4321 && ways->hook->blocks == 0, "the gate saw the graph %p", ways->hook->function);
 }
 
 /* cuGetProcAddress through itself, from both ABIs, at both versions; and again through what that gave. */
@@ -97,8 +107,8 @@ static void untouched(const struct ways *ways, proc_v1 *v1, proc_v2 *v2)
     void *function = (void *)1;
     int status = -1;
 
-    CHECK(dlsym(ways->handle, "cuMemcpyHtoD_v2") == ways->driver.entry("cuMemcpyHtoD_v2"), "dlsym of an entry not handled");
-    CHECK(by_v2(v2, "cuMemcpyHtoD_v2", 3020) == ways->driver.entry("cuMemcpyHtoD_v2"), "look-up of an entry not handled");
+    CHECK(dlsym(ways->handle, "cuMemsetD8_v2") == ways->driver.entry("cuMemsetD8_v2"), "dlsym of an entry not handled");
+    CHECK(by_v2(v2, "cuMemsetD8_v2", 3020) == ways->driver.entry("cuMemsetD8_v2"), "look-up of an entry not handled");
     CHECK(by_v1(v1, "cuStreamCreate", 2000) == ways->driver.entry("cuStreamCreate"), "look-up of an entry not handled");
     dlerror();
     CHECK(!dlsym(ways->handle, "cuNoSuchThing"), "a name that nobody has");

@@ -37,6 +37,9 @@ class FakeDaemon:
         self.hellos: list[tuple[int, ...]] = []
         self.answer = message(70, text(7, ""))
         self.instead_of_ping: bytes | None = None
+        self.before_answer: list[bytes] = []
+        self.go_on = threading.Event()
+        """Waited for before the answer, where something comes before it."""
         self.floods = 0
         self.flooded = threading.Event()
         self.connections: list[socket.socket] = []
@@ -71,6 +74,10 @@ class FakeDaemon:
         if len(launch) < 16:
             return
         self.launches.append(launch[16:].decode().split("\n"))
+        for packet in self.before_answer:
+            connection.send(packet)
+        if self.before_answer:
+            self.go_on.wait(20)
         connection.send(self.answer)
         for pid in range(1, self.floods + 1):
             connection.send(message(71, text(pid, "")))

@@ -36,6 +36,8 @@ def test_packets_are_those_of_the_protocol() -> None:
     assert packet(launch.LAUNCH, text_body(0, ("\n".join(lines) + "\n").encode())) == wire.encode(wire.Launch(asked))
     assert packet(launch.JOB, text_body(3, b"A=1\nB=x=y\n")) == wire.encode(wire.Job(3, (("A", "1"), ("B", "x=y"))))
     assert packet(launch.REFUSED, text_body(3, b"no")) == wire.encode(wire.Refused(refusals.POLICY, "no"))
+    assert packet(launch.QUEUED, text_body(3, b"full")) == wire.encode(wire.Queued(3, "full"))
+    assert launch.NO_BOUND == wire.NO_BOUND
     assert launch.MAX_BYTES == wire.MAX_BYTES
     assert launch.PAGE_VERSION == wire.PAGE_VERSION
 

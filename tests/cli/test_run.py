@@ -6,11 +6,13 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from gpud.cli import run
+from gpud.cli.launch import ask_for_job
 from tests.cli.conftest import FakeDaemon, Gpud, message, text
 
 PRINT_ENVIRONMENT = "import os, json; print(json.dumps(dict(os.environ)))"
@@ -55,7 +57,7 @@ def test_arguments_that_are_no_utf8_reach_the_program_untouched(gpud: Gpud, daem
 
 def test_hello_names_role_and_versions(gpud: Gpud, daemon: FakeDaemon) -> None:
     gpud("run", "true")
-    assert daemon.hellos[0] == (0x4447, 1, 32, 1, 1, 2, 0, 1, 0, 0)
+    assert daemon.hellos[0] == (0x4447, 1, 32, 1, 1, 2, 0, 2, 0, 0)
 
 
 def test_the_hook_is_preloaded_before_what_was_there(gpud: Gpud, daemon: FakeDaemon, natives: Path, cc: str) -> None:
@@ -148,6 +150,50 @@ def test_a_plain_file_where_the_socket_should_be(gpud: Gpud, runtime: Path) -> N
     done = gpud("run", "true")
     assert done.returncode == 75
     assert "Traceback" not in done.stderr
+
+
+QUEUED = message(76, text(300, "the class gold has 2 jobs"))
+
+
+def test_a_job_that_waits_in_line_says_so_and_goes_on(gpud: Gpud, daemon: FakeDaemon) -> None:
+    daemon.before_answer = [QUEUED, message(76, text(0xFFFFFFFF, "others wait before it"))]
+    daemon.go_on.set()
+    done = gpud("run", "echo", "here")
+    assert (done.returncode, done.stdout) == (0, "here\n")
+    assert done.stderr.splitlines() == [
+        "gpud run: waits in line, for 5 min at most: the class gold has 2 jobs",
+        "gpud run: waits in line: others wait before it",
+    ]
+
+
+def test_a_job_that_is_not_let_in_after_all(gpud: Gpud, daemon: FakeDaemon) -> None:
+    daemon.before_answer, daemon.answer = [QUEUED], message(66, text(3, "it has waited for 5min: full"))
+    daemon.go_on.set()
+    done = gpud("run", "true")
+    assert done.returncode == 77
+    assert "refused by the policy: it has waited for 5min: full" in done.stderr
+
+
+def test_it_waits_in_line_for_as_long_as_the_policy_lets_it(daemon: FakeDaemon, runtime: Path) -> None:
+    """Where no --timeout is given, much longer than a daemon may take to answer."""
+    daemon.before_answer = [QUEUED]
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        threading.Timer(0.5, daemon.go_on.set).start()
+
+    job = ask_for_job(str(runtime / "hook.sock"), [], 0.1, patient=True, say=say)
+    job.connection.close()
+    assert (job.id, len(said)) == (7, 1)
+
+
+def test_it_waits_in_line_no_longer_than_timeout(gpud: Gpud, daemon: FakeDaemon) -> None:
+    daemon.before_answer = [QUEUED]
+    done = gpud("run", "--timeout", "300ms", "true")
+    daemon.go_on.set()
+    assert done.returncode == 124
+    assert "the job was not let in within 0.3 s: the class gold has 2 jobs" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,13 @@ from gpud.cli import checks, ps, verbs, why
 from gpud.cli import set as set_verb
 from gpud.cli.demo import prerequisites
 from gpud.cli.failure import Failure
+from gpud.cli.gpu_time import brief, lines
 from gpud.cli.policy import history
 from gpud.cli.policy.changes import plan_lines, rejected_text, set_line
 from gpud.cli.verbs import VERBS
 from gpud.model.errors import UsageError
 from gpud.model.policy_views import ChangeView, DevicePlanView, HistoryView, RejectedView, SetView
-from gpud.model.views import HoldView, JobView
+from gpud.model.views import HoldView, JobView, TimeView, UnmanagedView
 from gpud.native import shipped_policies
 from tests.cli.conftest import Gpud
 
@@ -231,6 +232,9 @@ class OneJob:
     def ps(self) -> list[JobView]:
         return [JOB]
 
+    def unmanaged(self) -> list[UnmanagedView]:
+        return []
+
 
 def test_a_job_may_be_called_anything(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(ps, "client", OneJob)
@@ -238,6 +242,56 @@ def test_a_job_may_be_called_anything(monkeypatch: pytest.MonkeyPatch, capsys: p
     said = capsys.readouterr().out
     assert "[/x] [red]" in said
     assert "([/high]) is active" in said
+
+
+TIME = TimeView(
+    device=0, spent_ns=12_300_000_000, busy=0.24, estimated=False, share=0.3, lag_ns=12_000_000, turn=False, limit=None,
+    left_ns=0, stuck=False,
+)  # fmt: skip
+
+
+def test_gpu_time_in_a_few_words() -> None:
+    assert brief(TIME) == "24% of 30%"
+    assert brief(evolve(TIME, limit=0.25)) == "24% of 25%"
+    assert brief(evolve(TIME, share=None)) == "24%"
+    assert brief(evolve(TIME, busy=None)) == "12 s"
+    assert lines(TIME) == ["GPU time: 24.0% of the device now, 12.3 s in all", "share: 30%, 12ms behind"]
+    assert (
+        lines(evolve(TIME, share=1 / 3, lag_ns=-2_000_000, turn=True))[1]
+        == "share: 33.333%, 2ms ahead; it has the turn"
+    )
+    assert lines(evolve(TIME, lag_ns=3))[1] == "share: 30%, even with it"
+    assert lines(evolve(TIME, share=None, limit=0.4, left_ns=18_000_000))[1:] == ["limit: 40% of the device, 18ms left"]
+    assert lines(evolve(TIME, share=None, limit=0.125, left_ns=-5_000_000))[1:] == [
+        "limit: 12.5% of the device, 5ms owed"
+    ]
+    assert lines(evolve(TIME, share=None, busy=None, estimated=True, stuck=True)) == [
+        "GPU time: 12.3 s in all, estimated: it was measured beside other jobs only",
+        "it has lost its rank: it was active for ten seconds, used nothing and finished nothing",
+    ]
+
+
+def test_ps_shows_gpu_time_and_processes_without_gpud(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Two(OneJob):
+        def ps(self) -> list[JobView]:
+            return [evolve(JOB, time=(TIME,))]
+
+        def unmanaged(self) -> list[UnmanagedView]:
+            return [
+                UnmanagedView(pid=99, user="eve", command="/opt/miner --fast", device=0, uuid="x", used_bytes=2**30)
+            ]
+
+    monkeypatch.setattr(ps, "client", Two)
+    assert verbs.dispatch(["ps"]) == 0
+    header, job, stranger = capsys.readouterr().out.splitlines()
+    assert "gpu time" in header
+    assert "24% of 30%" in job
+    assert stranger.split()[:3] == ["–", "miner", "eve"]
+    assert "unmanaged" in stranger
+    assert "1 GiB" in stranger
+    assert "99" in stranger
 
 
 def test_what_the_system_refuses_is_told_in_words(

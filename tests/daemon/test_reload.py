@@ -19,6 +19,7 @@ from tests.engine.test_watch import vim
 
 RESUME_AFTER = 8
 """In what `Program.gate` returns."""
+GATE_CHARGE = 64
 
 
 def policy(quiet: str) -> str:
@@ -150,7 +151,7 @@ def test_diff_reload_history_rollback_show(daemon: Daemon, policies: Path) -> No
     low = Watched(daemon)
     assert asked(daemon, "policy", "diff") == ""
     assert "nothing has changed" in asked(daemon, "policy", "reload")
-    text = policy("5ms").replace("max_pause    = patience", "max_pause    = 4s")
+    text = policy("5ms").replace("max_pause         = patience", "max_pause         = 4s")
     (policies / "preempt-mix.gpol").write_text(text)
     low.until(5)
     until(lambda: len(asked_json(daemon, "policy", "history")) == 2, "it is in the history")
@@ -158,7 +159,7 @@ def test_diff_reload_history_rollback_show(daemon: Daemon, policies: Path) -> No
     assert [(row["number"], row["running"], row["how"]) for row in rows] == [(2, True, "files"), (1, False, "start")]
     assert "files" in asked(daemon, "policy", "history")
     shown = asked(daemon, "policy", "show")
-    assert "preempt-mix(quiet = 5ms, window = 1, patience = 2s)" in shown
+    assert "preempt-mix(quiet = 5ms, work = 2ms, window = 16, patience = 2s)" in shown
     assert asked(daemon, "policy", "show", "preempt-mix.gpol") == text
     assert "no file of the running set is called 'x.gpol'" in asked(daemon, "policy", "show", "x.gpol", code=2)
     assert "runs now" in asked(daemon, "policy", "rollback")
@@ -235,7 +236,7 @@ def test_why_and_set(daemon: Daemon) -> None:
     assert "max_inflight = 1" in said
     assert "preempt-mix.gpol:" in said
     assert "is high, pinned" in asked(daemon, "set", str(job), "class=high")
-    until(lambda: low.program.gate()[0] == 0, "high is held by nothing")
+    until(lambda: low.program.gate()[0] == GATE_CHARGE, "high is held by nothing")
     assert asked_json(daemon, "why", str(job))["job"]["pinned"]
     assert "is low, by its labels" in asked(daemon, "set", str(job), "class=auto")
     assert "preempt-mix" in asked(daemon, "set", str(job), "class=middle", code=77)

@@ -76,7 +76,8 @@ def test_a_profile_with_an_error(tmp_path: Path, before: str, after: str, says: 
         assert result.returncode == 125
         assert f"{profile}:{line}:" in result.stderr
         assert says in result.stderr.split(f"{profile}:{line}:", 1)[1].splitlines()[0]
-        assert "the simulated GPU does not start" in result.stderr
+        assert result.stderr.startswith(f"gpud serve: the simulated GPU does not start: {profile}:{line}:")
+        assert len(result.stderr.splitlines()) == 1, result.stderr
     finally:
         here.close()
 

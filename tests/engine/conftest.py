@@ -13,6 +13,7 @@ from gpud.model import events as ev
 from gpud.model.counters import Counters
 from gpud.model.effects import Effect
 from gpud.model.ids import ClientId, Generation, SessionId, Slot
+from gpud.model.levels import Motion
 from gpud.model.units import SECOND
 from gpud.testing.boards import board_from_texts
 
@@ -115,6 +116,11 @@ class World:
         self.all_map()
         return client
 
+    def react_devices(self, client: ClientId, devices: Sequence[bytes] = (UUID,)) -> list[Effect]:
+        """It has mapped its pages, and tells of its devices."""
+        effects = self.react(ev.Mapped(client=client))
+        return effects + self.react(ev.DevicesReported(client=client, devices=tuple((uuid, GIB) for uuid in devices)))
+
     def all_map(self) -> list[Effect]:
         """Every client maps the peers it was told of."""
         return [
@@ -134,15 +140,16 @@ class World:
             ev.Detached(client=client, session=self.state.clients[client].session, reason="its process ended")
         )
 
-    def later(self, ns: int, presence: dict[tuple[ClientId, Slot], ev.Presence] | None = None) -> list[Effect]:
-        """Time passes; the policies are not looked at."""
+    def later(self, ns: int, motion: Mapping[Slot, Motion] | None = None) -> list[Effect]:
+        """Time passes; the policies are not looked at. `motion`: there was a step of the levels, and it found this."""
         self.now += ns
-        return self.react(ev.Tick(presence=presence or {}))
+        return self.react(ev.Tick(motion=motion))
 
     def reading(
         self,
         counters: Mapping[ClientId, Counters] | None = None,
         histograms: Mapping[ClientId, tuple[int, ...]] | None = None,
+        delays: Mapping[ClientId, tuple[int, ...]] | None = None,
         **more: int,
     ) -> ev.Reading:
         """Of now, on every device of each client; clients that are not named are idle."""
@@ -151,6 +158,7 @@ class World:
             wall_ns=more.get("wall_ns", self.now),
             counters={(c.id, slot): (counters or {}).get(c.id, Counters()) for c in clients for slot in c.slots()},
             histograms={(c.id, slot): (histograms or {}).get(c.id, (0,) * 32) for c in clients for slot in c.slots()},
+            delays={(c.id, slot): (delays or {}).get(c.id, (0,) * 32) for c in clients for slot in c.slots()},
             host_free=more.get("host_free"),
         )
 
@@ -159,11 +167,12 @@ class World:
         ns: int,
         counters: Mapping[ClientId, Counters] | None = None,
         histograms: Mapping[ClientId, tuple[int, ...]] | None = None,
+        delays: Mapping[ClientId, tuple[int, ...]] | None = None,
         **more: int,
     ) -> list[Effect]:
         """Time passes, and the policies look at what was read."""
         self.now += ns
-        return self.react(ev.Tick(presence={}, reading=self.reading(counters, histograms, **more)))
+        return self.react(ev.Tick(reading=self.reading(counters, histograms, delays, **more)))
 
 
 def only(effects: Sequence[object], kind: type[_E]) -> list[_E]:

@@ -1,17 +1,24 @@
 import pytest
 
+from gpud.engine.division import LINGER_NS, STEP_NS
 from gpud.engine.publish import GATE_PREEMPT, GATE_WINDOW
 from gpud.engine.reducer import PEERS_DEADLINE_NS
 from gpud.engine.standing import class_text
-from gpud.engine.ticking import LEASE_REFRESH_NS, LOOK_NS, next_wakeup, wanted
+from gpud.engine.ticking import LEASE_REFRESH_NS, next_wakeup
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
+from gpud.model.levels import DividedClient, Motion
 from gpud.model.units import MILLISECOND, SECOND
 from tests.engine.conftest import GIB, UUID, World, asks, only
 
 OTHER = bytes(reversed(range(16)))
 S0 = Slot(0)
+
+
+def clients_of(effect: do.Divide) -> list[DividedClient]:
+    assert effect.division is not None
+    return [client for tenant in effect.division.tenants for client in tenant.clients]
 
 
 def test_a_job_hears_its_number_and_environment_after_it_is_on_file(world: World) -> None:
@@ -214,25 +221,20 @@ def test_more_than_sixteen_higher_peers(world: World) -> None:
     client = world.state.clients[low]
     assert list(client.peers) == highs[:16]
     assert client.beyond == {S0: frozenset(highs[16:])}
-    # They may be active already, and will tell of their next edge only: looked at once, and not again.
-    assert next_wakeup(world.state) == 0
-    world.later(0)
-    assert next_wakeup(world.state) is not None  # the lease, and nothing else:
-    assert world.state.look_due_ns is None
-    # One of those in the table becomes active: the hook sees it by itself.
-    world.react(ev.WentActive(client=highs[0], slot=S0, when_ns=world.now))
-    assert wanted(world.state) == set()
-    # One beyond it: the daemon looks at once, and again until it has been idle for resume_after.
+    # The steps see who is active beyond the table, and go on while somebody is.
+    looks = [client.looks for tenant in world.state.divisions[S0].tenants for client in tenant.clients]
+    assert looks == [True] + 18 * [False]
+    assert next_wakeup(world.state) == world.now + STEP_NS
+    world.later(STEP_NS, {S0: Motion.BUSY})
+    assert next_wakeup(world.state) == world.now + STEP_NS
+    world.later(LINGER_NS, {S0: Motion.SETTLED})
+    assert next_wakeup(world.state) == world.now + STEP_NS
+    world.later(STEP_NS, {S0: Motion.SETTLED})
+    assert next_wakeup(world.state) == world.state.lease_due_ns
+    # An edge: as soon as may be.
+    world.later(SECOND // 10)
     world.react(ev.WentActive(client=highs[17], slot=S0, when_ns=world.now))
     assert next_wakeup(world.state) == world.now
-    assert wanted(world.state) == {(highs[16], S0), (highs[17], S0)}
-    active = {(highs[17], S0): ev.Presence(active=True, idle_since_ns=0)}
-    assert only(world.later(0, active), do.PublishOthers) == [do.PublishOthers(client=low, slot=S0, active=True)]
-    assert next_wakeup(world.state) == world.now + LOOK_NS
-    idle = {(highs[17], S0): ev.Presence(active=False, idle_since_ns=world.now + LOOK_NS)}
-    assert not only(world.later(LOOK_NS, idle), do.PublishOthers)
-    assert only(world.later(LOOK_NS, idle), do.PublishOthers) == [do.PublishOthers(client=low, slot=S0, active=False)]
-    assert world.state.look_due_ns is None
     # Room in the table: the next one moves in.
     world.gone(highs[3])
     assert highs[16] in world.state.clients[low].peers
@@ -332,21 +334,25 @@ def test_who_is_active_beyond_the_table_is_seen_by_a_newcomer(world: World) -> N
     highs = [world.high() for _ in range(17)]
     world.react(ev.WentActive(client=highs[16], slot=S0, when_ns=world.now))
     assert next_wakeup(world.state) == world.state.lease_due_ns  # nobody has it beyond the table
-    low = world.low()
-    assert next_wakeup(world.state) == 0
-    active = {(highs[16], S0): ev.Presence(active=True, idle_since_ns=0)}
-    assert only(world.later(0, active), do.PublishOthers) == [do.PublishOthers(client=low, slot=S0, active=True)]
+    launcher, _ = world.launch()
+    low, _ = world.attach(launcher)
+    world.react(ev.Mapped(client=low))
+    effects = world.react(ev.DevicesReported(client=low, devices=((UUID, GIB),)))
+    kinds = [type(effect) for effect in effects]
+    assert kinds.index(do.Divide) > kinds.index(do.PublishDevice)  # which looks at once
+    assert next_wakeup(world.state) == world.now + STEP_NS
 
 
 def test_who_comes_back_beyond_the_table_is_looked_at(world: World) -> None:
     low, highs = world.low(), [world.high() for _ in range(17)]
-    world.later(0)
-    assert world.state.look_due_ns is None
+    world.later(STEP_NS, {S0: Motion.SETTLED})
     last = world.state.clients[highs[16]]
-    world.react(asks(99, last.who, last.id, last.generation))
-    world.react(ev.Mapped(client=last.id))
+    divided = only(world.react(asks(99, last.who, last.id, last.generation)), do.Divide)
+    assert [client.awaited for client in clients_of(divided[0])] == 17 * [False] + [True]
+    divided = only(world.react(ev.Mapped(client=last.id)), do.Divide)
+    assert not any(client.awaited for client in clients_of(divided[0]))
     assert last.id in world.state.clients[low].beyond[S0]
-    assert world.state.look_due_ns == world.now
+    assert next_wakeup(world.state) == world.now + STEP_NS
 
 
 def test_events_about_nobody_are_ignored(world: World) -> None:

@@ -1,24 +1,26 @@
 """Any sequence of events leaves the tables exact, whatever policies come and go."""
 
-from attrs import evolve
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gpud.engine import saved
 from gpud.engine.board import OPEN, Board
-from gpud.engine.in_force import failsafe_of, knobs_of
-from gpud.engine.peers import MAX_PEERS, by_rank, wanted_peers
+from gpud.engine.division import divide
+from gpud.engine.in_force import failsafe_of, knobs_for, knobs_of
+from gpud.engine.peers import MAX_PEERS, wanted_peers
 from gpud.engine.publish import device_words
+from gpud.engine.roles import Role
 from gpud.engine.runs import keep_up
 from gpud.engine.standing import rank_on, standing
-from gpud.engine.ticking import next_wakeup, wanted
+from gpud.engine.ticking import next_wakeup
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model.counters import Counters
 from gpud.model.effects import Effect
 from gpud.model.ids import ClientId, Generation, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
+from gpud.model.levels import Division, Motion
 from gpud.model.units import MILLISECOND, SECOND
 from tests.engine.conftest import GIB, PREEMPT_MIX, World, asks, board, new_state, preempt_mix
 
@@ -45,6 +47,19 @@ LIMIT = """
   class all { match any }
   when all.queued > 0 { all.pause = true  all.max_inflight = 5 }
 """
+SHARES = """
+  class online { match label("tier") == "online"  per = tenant  share = fixed(5%) }
+  class near   { match exe ~ "*python3"  share = burst(weight = 2, max = 60%)  limit { compute = soft(30%) } }
+  class rest   { match any }
+  arbitrate share { period = 20ms  reclaim = 2ms }
+  when near.busy > 10% { near.share = weight(3)  near.max_compute = 50%  rest.max_launch_rate = 1000/s }
+"""
+RISING = """
+  class high { match label("tier") == "online"  share = burst(weight = 2) }
+  class low  { match any  rise_after = 1s  limit { compute = 40% } }
+  arbitrate preempt { order = [high, low]  resume_after = 2ms  pass = 3ms  max_inflight_time = 1ms }
+  when low.active { low.yield = false  low.max_copy_rate = 1GiB/s } else { low.max_inflight_time = 5ms }
+"""
 
 
 def boards() -> list[Board]:
@@ -55,6 +70,8 @@ def boards() -> list[Board]:
         board(three),
         board(one, three, ("upside-down", UPSIDE_DOWN), ("limit", LIMIT), site=two),
         board(("picky", PICKY), ("limit", LIMIT)),
+        board(("shares", SHARES), ("limit", LIMIT)),
+        board(("rising", RISING)),
         OPEN,
     ]
 
@@ -73,6 +90,7 @@ class AnySequence(RuleBasedStateMachine):
         self.last_generation = 0
         self.boards = boards()
         self.failsafes: dict[ClientId, int | None] = {}
+        self.divisions: dict[Slot, Division] = {}
 
     def see(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -94,6 +112,11 @@ class AnySequence(RuleBasedStateMachine):
                     raise AssertionError(effect.text)
                 case do.PublishDevice():
                     self.pages[effect.client][effect.slot] = effect.words
+                case do.Divide():
+                    if effect.division is None:
+                        del self.divisions[effect.slot]
+                    else:
+                        self.divisions[effect.slot] = effect.division
                 case do.SendPeers():
                     self.peers[effect.client] = effect.peers
                 case do.SendSlots():
@@ -158,10 +181,11 @@ class AnySequence(RuleBasedStateMachine):
             session = tenants[index % len(tenants)].session or SessionId(0)
             self.see(self.world.react(ev.SessionEnded(session=session, reason="x")))
 
-    @rule(ns=st.sampled_from([MILLISECOND, 5 * MILLISECOND, 100 * MILLISECOND, SECOND]), active=st.booleans())
-    def time_passes(self, ns: int, active: bool) -> None:
-        presence = {key: ev.Presence(active=active, idle_since_ns=0) for key in wanted(self.world.state)}
-        self.see(self.world.later(ns, presence))
+    @rule(ns=st.sampled_from([MILLISECOND, 5 * MILLISECOND, 100 * MILLISECOND, SECOND]), motion=st.sampled_from(Motion))
+    def time_passes(self, ns: int, motion: Motion) -> None:
+        due = self.world.state.levels_due_ns
+        stepped = due is not None and due <= self.world.now + ns
+        self.see(self.world.later(ns, dict.fromkeys(self.world.state.divisions, motion) if stepped else None))
 
     @rule(
         ns=st.sampled_from([5 * MILLISECOND, 50 * MILLISECOND, SECOND]),
@@ -175,7 +199,7 @@ class AnySequence(RuleBasedStateMachine):
         }
         self.see(self.world.ticks(ns, counters))
 
-    @rule(index=st.integers(0, 4))
+    @rule(index=st.integers(0, 6))
     def other_policies(self, index: int) -> None:
         effects = self.world.react(ev.BoardChanged(board=self.boards[index], reading=self.world.reading()))
         self.see(effects)
@@ -202,7 +226,7 @@ class AnySequence(RuleBasedStateMachine):
         saved.restore(state, found, lambda pid, _: pid in alive, self.world.now + 10 * SECOND)
         self.world.state = state
         self.see(keep_up(state, self.world.now))
-        self.pages, self.peers, self.slots_owed, self.failsafes = {}, {}, set(), {}
+        self.pages, self.peers, self.slots_owed, self.failsafes, self.divisions = {}, {}, set(), {}, {}
         ghosts = list(state.clients.values())
         for ghost in ghosts[: round(len(ghosts) * back)]:
             again = asks(self.world.session(), ghost.who, ghost.id, ghost.generation)
@@ -220,16 +244,19 @@ class AnySequence(RuleBasedStateMachine):
     def tables_are_exact(self) -> None:
         state = self.world.state
         for client in state.clients.values():
-            on_slots = wanted_peers(state, client, by_rank(state))
-            ids = {other.id for above in on_slots.values() for other in above}
-            beyond = {peer for peers in client.beyond.values() for peer in peers}
-            assert set(client.peers) | beyond == ids
-            assert not set(client.peers) & beyond
-            assert len(client.peers) == min(MAX_PEERS, len(ids))
-            for slot, above in on_slots.items():
-                assert knobs_of(state, client, slot).yields
-                assert all(rank_on(state, other, slot) < rank_on(state, client, slot) for other in above)
-                assert client.beyond.get(slot, frozenset()) == {c.id for c in above} - set(client.peers)
+            on_slots = wanted_peers(state, client)
+            roles = {other: min(there[other] for there in on_slots.values() if other in there)
+                     for there in on_slots.values() for other in there}  # fmt: skip
+            assert set(client.peers) <= set(roles)
+            assert len(client.peers) == min(MAX_PEERS, len(roles))
+            left_out = [role for other, role in roles.items() if other not in client.peers]
+            assert max((roles[other] for other in client.peers), default=0) <= min(left_out, default=Role.OTHER)
+            for slot, there in on_slots.items():
+                above = {other for other, role in there.items() if role is Role.ABOVE}
+                assert not above or knobs_of(state, client, slot).yields
+                ranks = {other: rank_on(state, state.clients[other], slot) for other in above}
+                assert all(rank < rank_on(state, client, slot) for rank in ranks.values())
+                assert client.beyond.get(slot, frozenset()) == above - set(client.peers)
             presents = [entry.present for entry in client.peers.values()]
             assert len(set(presents)) == len(presents)
             assert all(0 <= present < MAX_PEERS for present in presents)
@@ -238,15 +265,47 @@ class AnySequence(RuleBasedStateMachine):
                 assert entry.generation == state.clients[peer].generation
 
     @invariant()
+    def nothing_that_is_remembered_is_outdated(self) -> None:
+        state = self.world.state
+        for slot in state.devices:
+            assert list(state.clients_on(slot)) == [c for c in state.clients.values() if slot in c.devices]
+        for tenant in state.tenants.values():
+            for slot, knobs in list(tenant.in_force.items()):
+                del tenant.in_force[slot]
+                assert knobs_for(state, tenant, slot) == knobs
+            for slot, found in list(tenant.standings.items()):
+                del tenant.standings[slot]
+                assert standing(state, tenant, slot) == found
+
+    @invariant()
+    def devices_are_divided_as_they_should_be(self) -> None:
+        state = self.world.state
+        assert not state.dirty
+        assert not state.anew
+        for slot in state.devices:
+            assert self.divisions.get(slot) == state.divisions.get(slot)
+            if any(client.session is not None for client in state.clients_on(slot)):  # somebody has a page
+                assert self.divisions.get(slot) == divide(state, slot)
+        for division in self.divisions.values():
+            jobs = [tenant.tenant for tenant in division.tenants]
+            rows = [client for tenant in division.tenants for client in tenant.clients]
+            assert all(set(group.members) <= set(jobs) for group in (*division.totals, *division.units))
+            shared = [job for unit in division.units for job in unit.members]
+            assert len(set(shared)) == len(shared), "a tenant holds two shares"
+            assert all(set(row.peers) <= {other.client for other in rows} - {row.client} for row in rows)
+            fixed = [unit.fixed_ppm for unit in division.units if unit.fixed_ppm is not None]
+            assert sum(fixed) <= 1_000_000 * max(len(division.pools), 1)
+        moves = any(division.moves for division in self.divisions.values())
+        assert moves or state.levels_due_ns is None
+
+    @invariant()
     def the_outside_is_up_to_date(self) -> None:
         state = self.world.state
         attached = {c.id for c in state.clients.values() if c.session is not None}
         assert set(self.pages) == attached
         for client in (state.clients[c] for c in attached):
             for slot in client.slots():
-                assert evolve(self.pages[client.id][slot], others_active=False) == evolve(
-                    device_words(state, client, slot), others_active=False
-                )
+                assert self.pages[client.id][slot] == device_words(state, client, slot)
             assert self.failsafes[client.id] == failsafe_of(state, client).after_ns
             sent = {entry.client: entry for entry in self.peers.get(client.id, ())}
             if client.live:
@@ -271,7 +330,6 @@ class AnySequence(RuleBasedStateMachine):
             assert set(tenant.placed) == {applied.program.digest for applied in state.board.applied}
             for slot, found in tenant.standings.items():
                 assert slot in state.devices
-                assert standing(state, tenant, slot) == found
                 assert found.unit in state.units.values()
         assert all(client.id in state.tenants[client.job].clients for client in state.clients.values())
         assert len(set(state.units.values())) == len(state.units)

@@ -8,7 +8,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gpud.engine.board import Board
-from gpud.engine.service import MEMORY_S, Engine, open_engine
+from gpud.engine.service import DRIVER_S, Engine, open_engine
+from gpud.engine.strangers import LOOK_S
 from gpud.engine.ticking import BUSY_NS, IDLE_NS
 from gpud.model import events as ev
 from gpud.model.counters import Counters, HookCounters
@@ -16,6 +17,7 @@ from gpud.model.effects import Reloaded, SendWelcome, StruckOut
 from gpud.model.errors import ProtocolError, Refused
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
+from gpud.model.levels import Division, Level, Motion
 from gpud.model.units import SECOND
 from gpud.testing.boards import board_from_texts
 from tests.engine.conftest import GIB, PREEMPT_MIX, UUID, board, new_state
@@ -23,6 +25,8 @@ from tests.engine.conftest import GIB, PREEMPT_MIX, UUID, board, new_state
 
 class Usage:
     total_bytes, used_bytes = 40 * GIB, 39 * GIB
+    power_w = temperature_c = None
+    processes: tuple[ev.Process, ...] | None = None
 
 
 class Outside:
@@ -34,8 +38,10 @@ class Outside:
         self.brought: tuple[int, int] | None = None
         self.refused: list[tuple[int, str]] = []
         self.now: dict[tuple[ClientId, Slot], Counters] = {}
+        self.motion: dict[Slot, Motion] = {}
         self.told: list[object] = []
         self.asked = 0
+        self.asked_ns = 0
 
     def reloaded(self, done: Reloaded) -> None:
         self.told.append(done)
@@ -72,8 +78,18 @@ class Outside:
     def publish_failsafe(self, client: ClientId, after_ns: int | None) -> None:
         self.seen.append(f"failsafe {client} {after_ns}")
 
-    def publish_others(self, client: ClientId, slot: Slot, active: bool) -> None:
-        self.seen.append(f"others {client} {slot} {active}")
+    def divide(self, slot: Slot, division: Division | None, resumed: Iterable[Level], now: int) -> None:
+        self.seen.append(f"divide {slot}")
+
+    def tell_edges(self, slot: Slot, told: bool) -> None:
+        self.seen.append(f"edges {slot} {told}")
+
+    def step_levels(self, now: int) -> dict[Slot, Motion]:
+        self.seen.append("step")
+        return self.motion
+
+    def levels(self) -> list[Level]:
+        return []
 
     def refresh_lease(self, until_ns: int) -> None:
         self.seen.append("lease")
@@ -81,14 +97,13 @@ class Outside:
     def histograms(self, wanted: Iterable[tuple[ClientId, Slot]]) -> dict[tuple[ClientId, Slot], tuple[int, ...]]:
         return dict.fromkeys(wanted, (0,) * 32)
 
+    delays = histograms
+
     def counters(self) -> dict[tuple[ClientId, Slot], Counters]:
         return self.now
 
     def hook_counters(self, client: ClientId) -> HookCounters:
         return HookCounters()
-
-    def presence(self, wanted: Iterable[tuple[ClientId, Slot]]) -> dict[tuple[ClientId, Slot], ev.Presence]:
-        return {}
 
     def take_pages(self, session: SessionId) -> tuple[int, int] | None:
         return self.brought
@@ -98,6 +113,9 @@ class Outside:
 
     def refuse(self, session: SessionId, code: int, text: str) -> None:
         self.refused.append((code, text))
+
+    def send_queued(self, session: SessionId, wait_ns: int | None, text: str) -> None:
+        self.seen.append(f"queued {session} {wait_ns}")
 
     def send_slots(self, client: ClientId, slots: tuple[Slot | None, ...]) -> None:
         self.seen.append(f"slots {client}")
@@ -283,7 +301,8 @@ async def test_another_set_is_read_for_written_and_told_of(autojump_clock: trio.
         outside.seen.clear()
         await send.send(ev.BoardChanged(board=board(("reads", READS)), why="rollback"))
         await wait_all_tasks_blocked()
-        assert outside.seen[:2] == ["publish 1 0", "save"]
+        assert [what for what in outside.seen if not what.startswith("edges")][:2] == ["publish 1 0", "save"]
+        assert outside.seen.index("edges 0 True") < outside.seen.index("save")
         done = outside.told[-1]
         assert isinstance(done, Reloaded)
         assert (done.generation, done.why, done.digest) == (2, "rollback", engine.state.board.digest)
@@ -304,21 +323,37 @@ async def test_a_policy_that_takes_too_long_is_told_of(autojump_clock: trio.test
 async def test_the_driver_is_asked_only_while_a_policy_wants_to_know(autojump_clock: trio.testing.MockClock) -> None:
     outside = Outside()
     async with running(outside) as (engine, send):
-        await joined(send)
         await trio.sleep(100)
         assert outside.asked == 0
+        await joined(send)
+        await trio.sleep(100)
+        assert abs(outside.asked - 100 / LOOK_S) <= 2, "for processes without a hook"
+        outside.asked = 0
         await send.send(ev.BoardChanged(board=board(("memory", MEMORY))))
         await trio.sleep(10)
-        assert abs(outside.asked - 10 / MEMORY_S) <= 2
+        assert abs(outside.asked - 10 / DRIVER_S - 10 / LOOK_S) <= 2
         assert engine.state.clients[ClientId(1)].words[Slot(0)].max_inflight == 1
         await send.send(ev.Detached(client=ClientId(1), session=SessionId(1), reason="x"))
-        await trio.sleep(2 * MEMORY_S)
+        await trio.sleep(2 * LOOK_S)
         before = outside.asked
         await trio.sleep(100)
         assert outside.asked == before
         await joined(send, 2)
-        await trio.sleep(2 * MEMORY_S)
+        await trio.sleep(2 * DRIVER_S)
         assert outside.asked > before
+
+
+async def test_a_process_without_a_hook_is_in_the_journal_once(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stranger = ev.Process(pid=77, started=5, user="eve", command="miner", used_bytes=None)
+    monkeypatch.setattr(Usage, "processes", (stranger,))
+    outside = Outside()
+    async with running(outside) as (_, send):
+        await joined(send)
+        await trio.sleep(10 * LOOK_S)
+    said = [record.getMessage() for record in caplog.records if "miner" in record.getMessage()]
+    assert [text.partition(" is on ")[0] for text in said] == ["process 77 (miner) of eve"]
 
 
 async def test_a_pin_is_answered() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpud.engine import saved
 from gpud.engine.enforced import ENFORCED
-from gpud.engine.signals import MEMORY_STALE_NS, Members, of_tenants, snapshot
+from gpud.engine.signals import STALE_NS, Members, of_tenants, snapshot, wants_charging
 from gpud.model import events as ev
 from gpud.model.counters import Counters
 from gpud.model.ids import ClientId, JobId, Slot, uuid_text
@@ -26,7 +26,8 @@ SEES = "\n".join(
     "{ low.max_inflight = 1 }"
     for name, unit in [
         *(("active", ""), ("idle_for", "s"), ("queued", ""), ("launch_rate", "/s"), ("wait_p99", "s")),
-        *(("memory_used", "GiB"), ("tenants", "")),
+        *(("memory_used", "GiB"), ("tenants", ""), ("block_rate", "/s"), ("copy_rate", "GiB/s")),
+        *(("busy", "%"), ("delay_p99", "s")),
     ]
 )
 POLICY = f"""
@@ -36,12 +37,17 @@ POLICY = f"""
   {SEES}
   when gpu.memory_free > 1GiB {{ low.max_inflight = 2 }}
   when gpu.memory_total > 1GiB {{ low.max_inflight = 2 }}
+  when gpu.busy > 1% or gpu.power > 1 or gpu.temperature > 1 {{ low.max_inflight = 2 }}
   when host.memory_free > 1GiB {{ low.max_inflight = 2 }}
 """
 
 
 def new_world() -> World:
     return World(running=board(("sees", POLICY)))
+
+
+def told(uuid: bytes, total: int, used: int, **more: float) -> ev.DriverTold:
+    return ev.DriverTold(devices={uuid: ev.Seen(total_bytes=total, used_bytes=used, **more)})  # type: ignore[arg-type]
 
 
 def seen(world: World, slot: Slot = S0) -> dict[str, Any]:
@@ -86,6 +92,69 @@ def test_all_members_together() -> None:
     assert found["high.memory_used"] == 3 * GIB
     assert found["high.tenants"] == 2
     assert 50 * MILLISECOND < found["high.wait_p99"] < 200 * MILLISECOND
+
+
+def test_gpu_time_blocks_copies_and_delays_of_all_members() -> None:
+    world = new_world()
+    low, first, second = world.low(), world.high(), world.high()
+    world.ticks(0)
+    ms = MILLISECOND
+    counters = {
+        first: Counters(entered=10, active=1, spent_ns=30 * ms, blocks=400, copy_bytes=GIB),
+        second: Counters(entered=10, spent_ns=10 * ms, blocks=100, copy_bytes=GIB),
+        low: Counters(entered=10, active=1, spent_ns=20 * ms, blocks=999),
+    }
+    delays = {first: (0,) * 11 + (100,) + (0,) * 20, low: (0,) * 20 + (100,) + (0,) * 11}
+    world.ticks(100 * ms, counters, delays=delays)
+    found = seen(world)
+    assert found["high.busy"] == pytest.approx(0.4)
+    assert found["gpu.busy"] == pytest.approx(0.6)
+    assert found["high.block_rate"] == 5000.0
+    assert found["high.copy_rate"] == 20.0 * GIB
+    assert 2 * ms < found["high.delay_p99"] <= 4.1 * ms
+
+
+def test_all_together_have_one_device() -> None:
+    """Whoever charges too much, or writes nonsense."""
+    world = new_world()
+    clients = [world.high() for _ in range(3)]
+    world.ticks(0)
+    world.ticks(100 * MILLISECOND, {c: Counters(entered=1, active=1, spent_ns=2**63) for c in clients})
+    assert (seen(world)["high.busy"], seen(world)["gpu.busy"]) == (1.0, 1.0)
+
+
+def test_what_is_estimated_is_a_value() -> None:
+    world = new_world()
+    world.low()
+    high = world.high()
+    world.ticks(0)
+    world.ticks(100 * MILLISECOND, {high: Counters(entered=1, active=1, spent_ns=50 * MILLISECOND, estimated=1)})
+    assert seen(world)["high.busy"] == 0.5
+
+
+def test_the_device_of_somebody_who_has_not_come_back_is_as_busy_as_nobody_knows() -> None:
+    world = new_world()
+    world.low()
+    content = saved.dump(world.state, "boot")
+    found = saved.load(content, "boot")
+    assert found is not None
+    world.state = new_state(world.state.board)
+    saved.restore(world.state, found, lambda pid, started: True, world.now + 10 * SECOND)
+    world.react(ev.Tick())
+    world.ticks(0)
+    assert seen(world)["gpu.busy"] is None
+
+
+def test_launches_are_charged_where_a_policy_reads_what_comes_of_it() -> None:
+    for signal in ("n.busy > 1%", "n.block_rate > 1/s", "n.delay_p99 > 1s", "n.copy_rate > 1GiB/s", "gpu.busy > 1%"):
+        body = f"class n {{ match any }} arbitrate open {{}} when {signal} {{ n.max_inflight = 7 }}"
+        world = World(running=board(("charge", body)))
+        tenant = world.state.tenants[world.state.clients[world.low()].job]
+        assert wants_charging(world.state, tenant, S0), signal
+    body = "class n { match any } arbitrate open {} when n.launch_rate > 1/s { n.max_inflight = 7 }"
+    world = World(running=board(("plain", body)))
+    tenant = world.state.tenants[world.state.clients[world.low()].job]
+    assert not wants_charging(world.state, tenant, S0)
 
 
 def test_two_processes_of_one_job_are_one_tenant() -> None:
@@ -136,10 +205,10 @@ def test_whatever_a_hook_writes_is_a_value(
     high = world.high()
     counters = Counters(
         entered=entered, idle_since_ns=idle_since, holding=holding, hold_since_ns=since, active=active,
-        used_bytes=entered,
+        used_bytes=entered, spent_ns=since, blocks=idle_since, copy_bytes=entered,
     )  # fmt: skip
     for _ in range(3):
-        world.ticks(5 * MILLISECOND, {high: counters}, {high: tuple(buckets)})
+        world.ticks(5 * MILLISECOND, {high: counters}, {high: tuple(buckets)}, {high: tuple(buckets)})
         found = seen(world)
         for name in ALL:
             value = found[f"high.{name}"]
@@ -158,7 +227,7 @@ def test_the_same_readings_make_the_same_values() -> None:
             world.now += ns * MILLISECOND
             reading = world.reading(counters)
             turned = dict(list(reading.counters.items())[::order])
-            world.react(ev.Tick(presence={}, reading=ev.Reading(wall_ns=0, counters=turned, histograms={})))
+            world.react(ev.Tick(reading=ev.Reading(wall_ns=0, counters=turned, histograms={})))
     assert seen(worlds[0]) == seen(worlds[1])
 
 
@@ -171,7 +240,7 @@ def test_who_has_not_come_back_from_an_earlier_daemon_makes_its_class_unknown() 
     assert found is not None
     world.state = new_state(world.state.board)
     saved.restore(world.state, found, lambda pid, started: True, world.now + 10 * SECOND)
-    world.react(ev.Tick(presence={}))
+    world.react(ev.Tick())
     world.ticks(0)
     values = seen(world)
     assert {name: values[f"high.{name}"] for name in ALL} == dict.fromkeys(ALL) | {"tenants": 2}
@@ -200,7 +269,7 @@ def test_of_a_tenant_likewise() -> None:
     assert found is not None
     world.state = new_state(world.state.board)
     saved.restore(world.state, found, lambda pid, started: True, world.now + 10 * SECOND)
-    world.react(ev.Tick(presence={}))
+    world.react(ev.Tick())
     applied = world.state.runs[S0].stack[0]
     values = of_tenants(world.state, S0, applied, Members(world.state, S0, applied), world.now)
     assert values == {1: ("nb", None, None)}
@@ -211,12 +280,19 @@ def test_memory_of_the_device_as_the_driver_told_last() -> None:
     world.low()
     world.ticks(0)
     assert seen(world)["gpu.memory_free"] is None
+    assert seen(world)["gpu.power"] is None
     assert seen(world)["gpu.memory_total"] == GIB
-    world.react(ev.MemorySeen(devices={UUID: (40 * GIB, 10 * GIB), bytes(16): (1, 1)}))
+    world.react(told(UUID, 40 * GIB, 10 * GIB, power_w=312.5, temperature_c=71.0))
+    world.react(told(bytes(16), 1, 1))
     world.ticks(SECOND)
     assert seen(world)["gpu.memory_free"] == 30 * GIB
-    world.ticks(MEMORY_STALE_NS)
+    assert (seen(world)["gpu.power"], seen(world)["gpu.temperature"]) == (312.5, 71.0)
+    world.react(told(UUID, 40 * GIB, 10 * GIB))
+    world.ticks(0)
+    assert seen(world)["gpu.temperature"] is None  # a board without a sensor
+    world.ticks(STALE_NS)
     assert seen(world)["gpu.memory_free"] is None  # the driver hangs
+    assert seen(world)["gpu.power"] is None
 
 
 def test_memory_of_the_host() -> None:
@@ -323,6 +399,8 @@ def test_a_snapshot_has_the_order_of_the_programs_signals() -> None:
 def test_every_signal_of_a_tenant_that_is_enforced_is_measured(name: str) -> None:
     condition = {"active": "n.active", "queued": "n.queued > 0", "launch_rate": "n.launch_rate > 1/s"}
     condition |= {"idle_for": "n.idle_for < 1s", "wait_p99": "n.wait_p99 > 1ms", "memory_used": "n.memory_used > 1GiB"}
+    condition |= {"busy": "n.busy > 1%", "block_rate": "n.block_rate > 1/s", "copy_rate": "n.copy_rate > 1MiB/s"}
+    condition |= {"delay_p99": "n.delay_p99 > 1ms"}
     rule = f"when {condition[name]} {{ n.max_inflight = 7 }}"
     body = f"class all {{ match any }} arbitrate open {{}} each all as n {{ {rule} }}"
     world = World(running=board(("each", body)))
@@ -331,9 +409,10 @@ def test_every_signal_of_a_tenant_that_is_enforced_is_measured(name: str) -> Non
     assert world.state.clients[client].words[S0].max_inflight == 0
     counters = Counters(
         active=name == "active", holding=1, hold_since_ns=world.now - SECOND, used_bytes=2 * GIB,
-        entered=100 if name == "launch_rate" else 0, idle_since_ns=world.now,
+        entered=100 if name == "launch_rate" else 0, idle_since_ns=world.now, blocks=999, copy_bytes=GIB,
+        spent_ns=5 * MILLISECOND,
     )  # fmt: skip
-    world.ticks(5 * MILLISECOND, {client: counters})
+    world.ticks(5 * MILLISECOND, {client: counters}, delays={client: (0,) * 20 + (1,) + (0,) * 11})
     assert world.state.clients[client].words[S0].max_inflight == 7
 
 

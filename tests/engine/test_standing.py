@@ -3,12 +3,12 @@
 import pytest
 
 from gpud.engine.in_force import failsafe_of
-from gpud.engine.publish import GATE_PAUSED, GATE_PREEMPT, GATE_WINDOW
+from gpud.engine.publish import GATE_PAUSED, GATE_PREEMPT, GATE_SHARE, GATE_WINDOW
 from gpud.engine.standing import standing
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model.ids import ClientId, Slot
-from gpud.model.knobs import DeviceWords
+from gpud.model.knobs import PEER_SHARE, DeviceWords
 from gpud.model.units import FOREVER_NS, MILLISECOND, SECOND
 from tests.engine.conftest import PREEMPT_MIX, World, board, only
 
@@ -74,9 +74,11 @@ def test_equal_ranks_do_not_hold_each_other() -> None:
     a, b, c = (world.ready(world.launch(label_c=name)[0]) for name in "abc")
     top = world.ready(world.launch()[0])
     assert [words(world, client).rank for client in (top, a, b, c)] == [0, 1, 1, 2]
-    assert peers(world, a) == peers(world, b) == [top]
+    flags = {peer.client: (peer.rank, peer.flags) for peer in words(world, a).peers}
+    assert flags == {top: (0, 0), b: (1, PEER_SHARE), c: (2, 0)}  # they share their rank's time by turns
+    assert words(world, a).gate == GATE_PREEMPT | GATE_WINDOW | GATE_SHARE
     assert peers(world, c) == [a, b, top]
-    assert words(world, top).gate == 0
+    assert (words(world, top).gate, words(world, c).gate) == (0, GATE_PREEMPT | GATE_WINDOW)
     assert words(world, top).max_inflight == 0
     assert words(world, a).max_inflight == 4
 

@@ -1,7 +1,20 @@
 """When policies are looked at, and when not."""
 
+import pytest
+
+from gpud.engine.division import LINGER_NS
 from gpud.engine.publish import GATE_PAUSED
-from gpud.engine.ticking import BUSY_NS, EARLIEST_NS, IDLE_NS, LEASE_REFRESH_NS, needs, needs_memory, next_wakeup
+from gpud.engine.ticking import (
+    BUSY_NS,
+    EARLIEST_NS,
+    IDLE_NS,
+    LEASE_REFRESH_NS,
+    PART_OF_CPU,
+    needs,
+    needs_driver,
+    next_wakeup,
+    note_cost,
+)
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model.counters import Counters
@@ -55,15 +68,30 @@ def test_a_policy_that_reads_nothing_is_never_looked_at(world: World) -> None:
     assert runs_until(world, world.now + 10 * SECOND) == 0
 
 
-def test_the_shipped_preempt_mix_reads_nothing() -> None:
-    """Its wake-ups are those of the lease: docs/measurements.md says how many."""
-    texts = {path.name: path.read_text() for path in shipped_policies().glob("*.gpol") if path.name != "site.gpol"}
-    world = World(running=board_from_texts(texts, default="preempt-mix"))
+def test_a_policy_that_reads_nothing_does_not_tick() -> None:
+    """Its wake-ups are those of the lease."""
+    world = World()
     low, high = world.low(), world.high()
     assert (world.class_of(low), world.class_of(high)) == ("low", "high")
     world.react(ev.WentActive(client=high, slot=S0, when_ns=world.now))
     assert world.state.tick_due_ns is None
     assert runs_until(world, world.now + 10 * SECOND) == 0
+
+
+def test_the_shipped_preempt_mix_rests_while_nobody_is_active() -> None:
+    """It reads how long `high` is delayed, and nobody is: docs/measurements.md says how often the daemon wakes up."""
+    texts = {path.name: path.read_text() for path in shipped_policies().glob("*.gpol") if path.name != "site.gpol"}
+    world = World(running=board_from_texts(texts, default="preempt-mix"))
+    world.low()
+    high = world.high()
+    runs_until(world, world.now + 2 * SECOND)
+    assert world.state.tick_due_ns is None
+    assert runs_until(world, world.now + 10 * SECOND) == 0
+    world.react(ev.WentActive(client=high, slot=S0, when_ns=world.now))
+    assert world.state.tick_due_ns == world.now
+    busy = {high: Counters(active=True, entered=5)}
+    world.ticks(0, busy)
+    assert runs_until(world, world.now + SECOND, busy) == SECOND // BUSY_NS
 
 
 def test_no_ticks_without_clients() -> None:
@@ -78,9 +106,11 @@ def test_no_ticks_without_clients() -> None:
 
 
 def test_five_milliseconds_while_somebody_is_active_and_fifty_otherwise() -> None:
-    world = World(running=board(("reads", READS)))
+    """Held launches and copies are no activity: who reads of them must look."""
+    held = READS.replace("high.active", "high.queued > 0")
+    world = World(running=board(("reads", held)))
     low = world.low()
-    runs_until(world, world.now + SECOND)
+    runs_until(world, world.now + 5 * SECOND)
     assert runs_until(world, world.now + SECOND) == SECOND // IDLE_NS
     busy = {low: Counters(active=True)}
     world.ticks(0, busy)
@@ -220,7 +250,7 @@ def test_an_average_on_its_way_keeps_nobody_awake() -> None:
     client = world.low()
     world.ticks(5 * MILLISECOND, {client: Counters(active=True, entered=1000)})
     idle = {client: Counters(entered=1000)}
-    world.ticks(5 * MILLISECOND, idle)
+    world.ticks(LINGER_NS, idle)
     assert runs_until(world, world.now + SECOND, idle) <= SECOND // IDLE_NS + 1
 
 
@@ -231,16 +261,16 @@ def test_what_a_tick_must_bring() -> None:
       when a.wait_p99 > 1ms or gpu.memory_free < 1GiB or host.memory_free < 1GiB { a.max_inflight = 1 }
     """
     world = World(running=board(("plain", READS), ("all", reads.replace("arbitrate open {}", ""))))
-    assert not needs_memory(world.state)
+    assert not needs_driver(world.state)
     client = world.low()
-    assert needs_memory(world.state)
-    assert needs(world.state).histograms == {(client, S0)}
-    assert needs(world.state).host
+    assert needs_driver(world.state)
+    assert needs(world.state, world.now).histograms == {(client, S0)}
+    assert needs(world.state, world.now).host
     plain = World(running=board(("plain", READS)))
     plain.low()
-    assert not needs_memory(plain.state)
-    assert not needs(plain.state).histograms
-    assert not needs(plain.state).host
+    assert not needs_driver(plain.state)
+    assert not needs(plain.state, plain.now).histograms
+    assert not needs(plain.state, plain.now).host
 
 
 def test_the_lease_goes_on_beside_the_ticks() -> None:
@@ -253,3 +283,83 @@ def test_the_lease_goes_on_beside_the_ticks() -> None:
         looks = world.state.tick_due_ns is not None and world.state.tick_due_ns <= world.now
         leases += len(only(world.ticks(0) if looks else world.later(0), do.RefreshLease))
     assert leases == 10 * SECOND // LEASE_REFRESH_NS
+
+
+def test_ticks_that_cost_much_are_further_apart() -> None:
+    """A twentieth of a core at most, but never fewer than while nobody is active."""
+    world = World(running=board(("reads", READS)))
+    client = world.low()
+    busy = {client: Counters(active=True)}
+    world.ticks(0, busy)
+    assert world.state.tick_due_ns == world.now + BUSY_NS
+    for _ in range(100):
+        note_cost(world.state, MILLISECOND)
+    assert world.state.tick_cost_ns == pytest.approx(MILLISECOND, rel=0.01)
+    world.ticks(0, busy)
+    assert world.state.tick_due_ns == world.now + world.state.tick_cost_ns * PART_OF_CPU
+    world.react(ev.WentIdle(client=client, slot=S0, when_ns=world.now))
+    assert world.state.tick_due_ns == world.now + world.state.tick_cost_ns * PART_OF_CPU, "no edge brings it forward"
+    for _ in range(100):
+        note_cost(world.state, SECOND)
+    world.ticks(0, busy)
+    assert world.state.tick_due_ns == world.now + IDLE_NS
+    for _ in range(200):
+        note_cost(world.state, 0)
+    world.ticks(0, busy)
+    assert world.state.tick_due_ns == world.now + BUSY_NS
+
+
+RATES = """
+  class all { match any }
+  arbitrate open {}
+  when all.launch_rate > 150/s { all.max_inflight = 1 }
+  when all.busy > 15% { all.max_inflight_time = 1ms }
+"""
+
+
+def test_after_a_rest_rates_are_those_of_what_happened_since() -> None:
+    """Not unknown, though nobody has looked for an hour; nor spread over that hour."""
+    world = World(running=board(("rates", RATES)))
+    client = world.low()
+    before = Counters(entered=1000, spent_ns=SECOND)
+    world.ticks(0, {client: before})
+    for _ in range(40):
+        world.ticks(IDLE_NS, {client: before})
+    assert world.state.tick_due_ns is None
+    assert world.state.runs[S0].resting
+    world.now += 3600 * SECOND
+    world.react(ev.WentActive(client=client, slot=S0, when_ns=world.now))
+    now = Counters(active=True, entered=1010, spent_ns=SECOND + 8 * MILLISECOND)
+    world.ticks(0, {client: now})
+    words = world.state.clients[client].words[S0]
+    assert (words.max_inflight, words.max_inflight_ns) == (0, 0), "ten launches in a tenth of a second are 100/s"
+    world.ticks(10 * MILLISECOND, {client: now._replace(entered=1020, spent_ns=SECOND + 30 * MILLISECOND)})
+    words = world.state.clients[client].words[S0]
+    assert words.max_inflight == 1, "20 in a tenth of a second"
+    assert None not in world.state.runs[S0].ran[0].snapshot
+    assert not world.state.runs[S0].resting
+
+
+def test_what_is_seen_last_has_time_to_settle() -> None:
+    """The rule lets go although nobody is active any more."""
+    world = World(running=board(("rates", RATES)))
+    client = world.low()
+    at = 0
+    world.ticks(0)
+    for _ in range(40):
+        at += 10
+        world.ticks(5 * MILLISECOND, {client: Counters(active=True, entered=at)})
+    assert world.state.clients[client].words[S0].max_inflight == 1
+    world.react(ev.WentIdle(client=client, slot=S0, when_ns=world.now))
+    runs_until(world, world.now + 2 * SECOND, {client: Counters(entered=at)})
+    assert world.state.clients[client].words[S0].max_inflight == 0
+    assert world.state.tick_due_ns is None
+
+
+def test_another_set_of_policies_looks_although_nobody_is_active() -> None:
+    world = World(running=board(("rates", RATES)))
+    world.low()
+    runs_until(world, world.now + 3 * SECOND)
+    assert world.state.tick_due_ns is None
+    world.react(ev.BoardChanged(board=board(("rates", RATES.replace("150/s", "160/s"))), reading=world.reading()))
+    assert world.state.tick_due_ns is not None

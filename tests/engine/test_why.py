@@ -3,7 +3,7 @@
 from gpud.control import wire
 from gpud.engine.publish import GATE_PAUSED, GATE_WINDOW
 from gpud.engine.report import classes, job_view, policies
-from gpud.engine.signals import MEMORY_STALE_NS
+from gpud.engine.signals import STALE_NS
 from gpud.engine.why import why
 from gpud.model import effects as do
 from gpud.model import events as ev
@@ -203,10 +203,10 @@ def test_a_signal_that_is_lost_is_named_once_and_shown_until_it_is_back() -> Non
 
     assert told() == []  # nobody has asked the driver yet
     assert shown() == [("gpu.memory_free",), ()]
-    world.react(ev.MemorySeen(devices={UUID: (GIB, GIB)}))
+    world.react(ev.DriverTold(devices={UUID: ev.Seen(total_bytes=GIB, used_bytes=GIB)}))
     assert told() == [("info", "gpu.memory_free, which the policy full reads on device 0, is known again")]
     assert shown() == [(), ()]
-    world.now += MEMORY_STALE_NS
+    world.now += STALE_NS
     text = "is not known any more: in a second its rules let go, guards hold on"
     assert told() == [("warning", f"gpu.memory_free, which the policy full reads on device 0, {text}")]
     assert [told() for _ in range(3)] == [[], [], []]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import trio
 
+from gpud.engine import saved
 from gpud.engine.service import Engine, open_engine
 from gpud.engine.state import State
 from gpud.engine.state_file import StateFile
@@ -96,6 +97,16 @@ class Node:
         await trio.to_thread.run_sync(whole)
         return hook
 
+    async def reattach(self, hook: FakeHook) -> None:
+        """It comes back to a daemon that was started again, as the process that it was."""
+        assert hook.welcome is not None
+        who = self.engine.state.clients[ClientId(hook.welcome.client)].who
+        self.people.next_pid = who.pid - 1
+        self.people.parents[who.pid] = who.ancestors[0][0] if who.ancestors else 0
+        hook.path = self.path
+        self.hooks.append(hook)
+        await trio.to_thread.run_sync(hook.attach, True)
+
     def client(self, hook: FakeHook) -> ClientId:
         assert hook.welcome is not None
         return ClientId(hook.welcome.client)
@@ -142,8 +153,11 @@ async def open_node(
     handshake_s: float = 5.0,
     identify: Callable[[socket.socket], Peer] | None = None,
     policy: str = PREEMPT_MIX,
+    again: bool = False,
+    hooks_stay: bool = False,
 ) -> AsyncIterator[Node]:
-    """Leaving it checks that no descriptor is left."""
+    """Leaving it checks that no descriptor is left, unless `hooks_stay` with their pages. `again`: as a daemon that
+    takes over what is on file."""
     await trio.to_thread.run_sync(lambda: None)  # threads and their descriptors are there before we count
     before = descriptors()
     people = Everybody()
@@ -153,12 +167,18 @@ async def open_node(
         lease_ns=3 * SECOND,
         last_generation=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
     )
+    file = StateFile(directory / "state.json")
+    if again:
+        content = file.read()
+        found = saved.load(content, "b") if content else None
+        assert found is not None
+        saved.restore(state, found, lambda pid, started: True, time.monotonic_ns() + 10 * SECOND)
     async with (
         open_pages(lease_ns=3 * SECOND, failsafe_after_ns=30 * SECOND) as pages,
         open_sessions(
             directory / "hook.sock", pages, send, identify=identify or people, handshake_s=handshake_s
         ) as sessions,
-        open_engine(state, pages, sessions, StateFile(directory / "state.json"), receive, boot="b") as engine,
+        open_engine(state, pages, sessions, file, receive, boot="b") as engine,
     ):
         node = Node(directory / "hook.sock", pages, sessions, engine, people)
         try:
@@ -168,4 +188,4 @@ async def open_node(
             with trio.CancelScope(shield=True):
                 await until(lambda: len(sessions) == 0 or node.launchers, "all sessions end")
     left = {fd: name for fd, name in descriptors().items() if before.get(fd) != name}
-    assert not left, f"descriptors are left: {left}"
+    assert hooks_stay or not left, f"descriptors are left: {left}"

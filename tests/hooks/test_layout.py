@@ -53,24 +53,30 @@ def test_offsets_of_devices(slot: int) -> None:
 @pytest.mark.parametrize(
     ("name", "format", "fields"),
     [
-        ("gpud_page_header", layout.HEADER, "magic version kind size client generation epoch_ns"),
+        ("gpud_page_header", layout.HEADER, "magic version kind size client generation epoch_ns shift"),
         (
             "gpud_peer",
             layout.PEER,
-            "rank unit generation present flags budget_base_ns budget_t0_ns budget_rate_ppm",
+            "rank unit generation present flags tenant share_seq share_base_ns share_t0_ns share_rate_ppm",
         ),
         (
             "gpud_control_device",
             layout.CONTROL_DEVICE_HEAD,
             "gate wake rank unit peer_count others_active max_inflight pass_launches resume_after_ns max_pause_ns "
-            "max_inflight_ns memory_limit budget_base_ns budget_t0_ns budget_rate_ppm budget_burst_ns grant_epoch "
-            "grant_until_ns generation",
+            "max_inflight_ns memory_limit level_seq cap_rate_ppm cap_base_ns cap_t0_ns cap_burst_ns cap_flags "
+            "share_rate_ppm share_base_ns share_t0_ns share_turn_ns draw_ns pass_ns launch_rate block_rate copy_rate "
+            "burst_ns others_lag_ns generation grant_epoch grant_until_ns tenant others_edges watched",
         ),
-        ("gpud_presence_device", layout.PRESENCE_DEVICE, "active edges idle_since_ns inflight spent_ns"),
+        (
+            "gpud_presence_device",
+            layout.PRESENCE_DEVICE,
+            "active edges idle_since_ns inflight spent_ns waiting turn full_ns",
+        ),
         (
             "gpud_activity_device",
             layout.ACTIVITY_DEVICE_HEAD,
-            "used_bytes allocations launches_failed passed overheld last_finish_ns",
+            "used_bytes allocations launches_failed passed copy_bytes last_finish_ns samples clean calls factor_ppm "
+            "estimated",
         ),
         (
             "gpud_slot",
@@ -101,7 +107,7 @@ def test_heads_of_pages() -> None:
 def test_numbers_that_are_written_down_twice() -> None:
     for name in ("MAX_DEVICES", "MAX_PEERS", "MAX_SLOTS", "HISTOGRAM_BUCKETS", "PAGE_MAGIC", "PAGE_VERSION"):
         assert getattr(layout, name) == getattr(lib, f"GPUD_{name}")
-    for name in ("PAUSED", "PREEMPT", "WINDOW", "BUDGET", "GRANT", "RATE", "SAMPLE"):
+    for name in ("PAUSED", "PREEMPT", "WINDOW", "BUDGET", "GRANT", "RATE", "CHARGE", "SHARE", "COPY"):
         assert getattr(publish, f"GATE_{name}") == getattr(lib, f"GPUD_GATE_{name}")
     assert reducer.MAX_DEVICES == wire.MAX_DEVICES
     assert (layout.CONTROL, layout.PRESENCE, layout.ACTIVITY) == (

@@ -11,11 +11,13 @@ from gpud.hooks._pages import ffi, lib
 from gpud.hooks import layout, memfd, pages
 from gpud.hooks.pages import PageStore
 from gpud.model.errors import ProtocolError, SetupError
-from gpud.model.ids import ClientId, Generation, Slot, UnitId
-from gpud.model.knobs import DeviceWords, PeerWords
+from gpud.model.ids import ClientId, Generation, JobId, Slot, UnitId
+from gpud.model.knobs import PEER_SHARE, DeviceWords, PeerWords
 
 ONE = ClientId(1)
 GENERATION = Generation(42)
+GENERATION_FIELD = 29
+"""Of CONTROL_DEVICE_HEAD: what counts changes."""
 
 
 def descriptors() -> int:
@@ -93,9 +95,10 @@ def test_presence_and_activity_close_once_the_client_has_mapped_them(store: Page
     peer = store.presence_fd(ONE)
     assert peer is not None
     cannot_write(peer, layout.PRESENCE_BYTES)
-    client.presence[64] = 1  # the client's own mapping still writes, and the daemon sees it
+    # The client's own mapping still writes, and the daemon sees it.
+    client.presence[layout.presence_device_at(client.presence, 0)] = 1
     store.publish(ONE, Slot(0), DeviceWords())
-    assert store.presence([(ONE, Slot(0))])[ONE, Slot(0)].active
+    assert store.counters()[ONE, Slot(0)].active
     client.close()
 
 
@@ -117,7 +120,7 @@ def test_headers(store: PageStore) -> None:
     store.create(ONE, GENERATION)
     pages = store.handed_out(ONE)
     for fd, kind in ((pages.control, 1), (pages.presence, 2), (pages.activity, 3)):
-        magic, version, found, size, client, generation, epoch = layout.HEADER.unpack(os.pread(fd, 64, 0))
+        magic, version, found, size, client, generation, epoch, _ = layout.HEADER.unpack(os.pread(fd, 64, 0))
         assert (magic, version, found, size, client, generation) == (
             layout.PAGE_MAGIC,
             layout.PAGE_VERSION,
@@ -137,30 +140,43 @@ def test_what_is_published(store: PageStore) -> None:
     client = ClientSide(store)
     peers = (
         PeerWords(client=ClientId(2), rank=0, unit=UnitId(1), generation=Generation(7), present=0),
-        PeerWords(client=ClientId(3), rank=0, unit=UnitId(1), generation=Generation(9), present=4),
+        PeerWords(
+            client=ClientId(3),
+            rank=0,
+            unit=UnitId(1),
+            generation=Generation(9),
+            present=4,
+            tenant=JobId(8),
+            flags=PEER_SHARE,
+        ),
     )
     words = DeviceWords(
         gate=6,
         rank=1,
         unit=UnitId(2),
         peers=peers,
+        tenant=JobId(5),
         max_inflight=1,
+        max_inflight_ns=3_000_000,
         pass_launches=2,
+        pass_ns=4_000_000,
+        burst_ns=7,
         resume_after_ns=1_000_000,
         max_pause_ns=2**64 - 1,
     )
     store.publish(ONE, Slot(3), words)
     head = layout.CONTROL_DEVICE_HEAD.unpack_from(client.control, layout.control_device_offset(3))
     assert head[:10] == (6, 1, 1, 2, 2, 0, 1, 2, 1_000_000, 2**64 - 1)
-    assert head[-1] == 1
+    assert head[GENERATION_FIELD] == 1
+    assert (head[10], head[23], head[27], head[32]) == (3_000_000, 4_000_000, 7, 5)
+    # Until a step of the levels says otherwise, nothing is limited and nobody is beyond the table.
+    assert (head[13], head[14] > 0, head[24:27], head[28]) == (1_000_000, True, 3 * (2**64 - 1,), -(2**63))
     first = layout.control_device_offset(3) + layout.CONTROL_DEVICE_HEAD.size
-    assert layout.PEER.unpack_from(client.control, first + 64)[:4] == (0, 1, 9, 4)
+    assert layout.PEER.unpack_from(client.control, first + 64)[:6] == (0, 1, 9, 4, 2, 8)
     store.publish(ONE, Slot(3), DeviceWords())
     head = layout.CONTROL_DEVICE_HEAD.unpack_from(client.control, layout.control_device_offset(3))
-    assert (head[0], head[1], head[4], head[-1]) == (0, 2, 0, 2)
+    assert (head[0], head[1], head[4], head[GENERATION_FIELD]) == (0, 2, 0, 2)
     assert layout.PEER.unpack_from(client.control, first)[2] == 0  # generation 0: unused
-    store.publish_others(ONE, Slot(3), True)
-    assert layout.CONTROL_DEVICE_HEAD.unpack_from(client.control, layout.control_device_offset(3))[5] == 1
     store.refresh_lease(12345)
     assert layout.CONTROL_HEAD.unpack_from(client.control, 64)[:3] == (12345, 30_000_000_000, 0)
     store.detach(ONE)
@@ -212,10 +228,12 @@ def test_sums(store: PageStore) -> None:
         store.publish(client, Slot(2), DeviceWords())
     for thread in range(layout.MAX_SLOTS):
         held = (1, 5, 4, 1000 - thread) if thread >= 60 else (0, 0, 0, 0)
-        fields = (10, 9, 0, 2, 100, thread + 1, *held)
+        fields = (10, 9, 7, 2, 100, thread + 1, *held)
         layout.SLOT.pack_into(sides[1].activity, layout.slot_offset(2, thread), *fields)
-    layout.PRESENCE_DEVICE.pack_into(sides[1].presence, layout.presence_device_offset(2), 1, 3, 77, 5, 0)
-    layout.ACTIVITY_DEVICE_HEAD.pack_into(sides[1].activity, layout.activity_device_offset(2), 4096, 2, 1, 8, 0, 66)
+    at = layout.presence_device_at(sides[1].presence, 2)
+    layout.PRESENCE_DEVICE.pack_into(sides[1].presence, at, 1, 3, 77, 5, 51, 4, 1, 52)
+    head = (4096, 2, 1, 8, 53, 66, 54, 55, 56, 57, 1)
+    layout.ACTIVITY_DEVICE_HEAD.pack_into(sides[1].activity, layout.activity_device_offset(2), *head)
     layout.SLOT.pack_into(sides[1].activity, layout.slot_offset(5, 0), 999, 0, 0, 0, 0, 1, 0, 0, 0, 0)  # not in use
     sums = store.counters()
     assert set(sums) == {(client, 2) for client in clients}
@@ -223,6 +241,9 @@ def test_sums(store: PageStore) -> None:
     assert (row.entered, row.left, row.held, row.held_ns) == (640, 576, 128, 6400)
     assert (row.active, row.idle_since_ns, row.inflight) == (True, 77, 5)
     assert (row.used_bytes, row.allocations, row.launches_failed, row.passed, row.last_finish_ns) == (4096, 2, 1, 8, 66)
+    assert (row.spent_ns, row.waiting, row.turn, row.full_ns, row.edges) == (51, 4, 1, 52, 3)
+    assert (row.blocks, row.copy_bytes, row.samples, row.clean, row.calls) == (448, 53, 54, 55, 56)
+    assert (row.factor_ppm, row.estimated) == (57, 1)
     # Of the four threads held, the one that waits longest speaks.
     assert (row.holding, row.hold_reason, row.hold_peer, row.hold_since_ns) == (4, 5, 4, 937)
     assert sums[clients[0], Slot(2)].entered == 0
@@ -330,11 +351,11 @@ def test_adoption_keeps_the_pages_and_makes_a_new_control_page(store: PageStore)
     store.create(ONE, GENERATION)
     client = ClientSide(store)
     store.seal(ONE)
-    client.presence[64] = 1
+    client.presence[layout.presence_device_at(client.presence, 0)] = 1
     store.drop(ONE)  # the daemon is gone
     store.adopt(ONE, GENERATION, os.dup(client.fds[1]), os.dup(client.fds[2]))
     store.publish(ONE, Slot(0), DeviceWords())
-    assert store.presence([(ONE, Slot(0))])[ONE, Slot(0)].active
+    assert store.counters()[ONE, Slot(0)].active
     control = store.handed_out(ONE).control
     assert os.fstat(control).st_ino != os.fstat(client.fds[0]).st_ino
     cannot_write(control, layout.CONTROL_BYTES)
@@ -374,7 +395,7 @@ def test_pages_that_are_not_what_they_seem(store: PageStore) -> None:
     newer = memfd.make_page(layout.PRESENCE, 1, GENERATION, 0)
     os.pwrite(newer, b"\x09", 4)
     memfd.close_page(newer)
-    refused(newer, activity, "version 9, this daemon reads 1")
+    refused(newer, activity, "version 9, this daemon reads 2")
     for fd in (*pipe, small, forged, other, newer):
         os.close(fd)
     client.close()

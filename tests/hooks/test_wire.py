@@ -43,6 +43,7 @@ messages = st.one_of(
     st.builds(wire.Refused, u(32), values),
     st.builds(wire.Detach, values),
     st.builds(wire.Attached, u(32)),
+    st.builds(wire.Queued, u(32), values),
 )
 
 
@@ -87,9 +88,10 @@ def test_numbers_and_sizes_are_those_of_the_header() -> None:
     assert {name: getattr(lib, f"GPUD_MSG_{name}") for name in names.values()} == {
         names[kind]: number for kind, number in wire.NUMBERS.items()
     }
-    for name in ("ROLE_HOOK", "ROLE_LAUNCHER", "HELLO_REATTACH", "MAX_DEVICES", "MAX_PEERS", "PAGE_VERSION"):
+    roles = ("ROLE_HOOK", "ROLE_LAUNCHER", "HELLO_REATTACH", "HELLO_WAITS")
+    for name in (*roles, "MAX_DEVICES", "MAX_PEERS", "PAGE_VERSION"):
         assert getattr(wire, name) == getattr(lib, f"GPUD_{name}"), name
-    for name in ("VERSION", "IDENTITY", "POLICY", "PROTOCOL", "RESOURCES", "DRAINING"):
+    for name in ("VERSION", "IDENTITY", "POLICY", "PROTOCOL", "RESOURCES", "DRAINING", "ADMISSION"):
         assert getattr(refusals, name) == getattr(lib, f"GPUD_REFUSED_{name}"), name
     for name in ("MAGIC", "VERSION_MIN", "VERSION_MAX", "MAX_BYTES", "MAX_FDS"):
         assert getattr(wire, name) == getattr(lib, f"GPUD_WIRE_{name}"), name
@@ -221,7 +223,8 @@ def test_the_highest_common_version_is_chosen() -> None:
     "hello",
     [
         wire.Hello(1, 1, 3, 0, 1, 0, 0),
-        wire.Hello(1, 1, wire.ROLE_HOOK, 2, 1, 0, 0),
+        wire.Hello(1, 1, wire.ROLE_HOOK, 4, 1, 0, 0),
+        wire.Hello(1, 1, wire.ROLE_LAUNCHER, 2, 1, 0, 0),
         wire.Hello(1, 1, wire.ROLE_LAUNCHER, 1, 1, 0, 0),
         wire.Hello(2, 1, wire.ROLE_HOOK, 0, 1, 0, 0),
     ],

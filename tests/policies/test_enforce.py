@@ -72,9 +72,28 @@ policy "all" {
 """
 
 
-def test_everything_else_is_refused_by_name() -> None:
+def test_memory_is_refused_by_name_and_nothing_else() -> None:
     policy = ir_of(f"gpol 1\n{ALL_OF_IT}")
     assert refused(policy) == [
+        "limit { memory }", "limit { over_memory }", "swap { tiers }", "swap { evict }", "swap { keep }",
+        "admit { memory }", "low.residency",
+    ]  # fmt: skip
+    assert refused(policy, EVERYTHING) == []
+
+
+LITTLE = Enforced(
+    arbiters=frozenset({"open", "preempt"}),
+    knobs=frozenset({"pause", "max_inflight"}),
+    settings={("arbitrate", "preempt"): frozenset({"order", "resume_after", "max_inflight", "max_pause"})}
+    | {("failsafe", ""): frozenset({"daemon_lost", "after"})},
+    words={("failsafe", "daemon_lost"): frozenset({"open", "hold"})},
+    signals=frozenset({("class", "launch_rate"), ("gpu", "memory_free")}),
+    each=True,
+)
+
+
+def test_a_version_that_does_little_refuses_the_rest_by_name() -> None:
+    assert refused(ir_of(f"gpol 1\n{ALL_OF_IT}"), LITTLE) == [
         "per", "share", "rise_after",
         "limit { memory }", "limit { compute }", "limit { tenants }", "limit { over_memory }",
         "max_inflight_time", "pass",
@@ -86,15 +105,21 @@ def test_everything_else_is_refused_by_name() -> None:
         "gpu.busy", "gpu.power", "low.max_copy_rate", "low.admit",
         "low.block_rate", "low.residency", "low.max_inflight_time",
     ]  # fmt: skip
-    assert refused(policy, EVERYTHING) == []
 
 
-@pytest.mark.parametrize("mode", ["share { period = 20ms }", "exclusive { max_hold = 3min  grace = 3s }"])
-def test_an_arbiter_is_refused_as_a_whole(mode: str) -> None:
-    (one,) = unenforced(ir_of(policy_text("", mode=mode)))
-    assert one.message == f"`arbitrate {mode.split()[0]}` is not enforced by this version of gpud"
-    assert quoted(one.primary) == f"arbitrate {mode.split()[0]}"
-    assert one.helps == ("write `arbitrate open` or `arbitrate preempt`",)
+def test_an_arbiter_is_refused_as_a_whole() -> None:
+    (one,) = unenforced(ir_of(policy_text("", mode="exclusive { max_hold = 3min  grace = 3s }")))
+    assert one.message == "`arbitrate exclusive` is not enforced by this version of gpud"
+    assert quoted(one.primary) == "arbitrate exclusive"
+    assert one.helps == ("write `arbitrate open`, `arbitrate preempt` or `arbitrate share`",)
+
+
+def test_units_by_what_is_not_known_are_refused() -> None:
+    classes = 'class a { match user == "x"  per = namespace } class b { match any  per = label("team") }'
+    (one,) = unenforced(ir_of(policy_text("", mode="share { period = 20ms }", classes=classes)))
+    assert one.message == "`per = namespace` is not known by this version of gpud"
+    assert quoted(one.primary) == "a"
+    assert one.helps == ("write `per` with `class`, `tenant`, `group`, `user` or `label(…)`",)
 
 
 def test_what_is_not_known_of_a_tenant_is_refused_by_name() -> None:
@@ -182,13 +207,13 @@ def test_rules_about_one_tenant() -> None:
 
 
 def test_an_empty_block_is_refused_too() -> None:
-    (one,) = unenforced(ir_of(policy_text("admit {}", mode="open {}")))
+    (one,) = unenforced(ir_of(policy_text("admit {}", mode="open {}")), LITTLE)
     assert (one.message.split("`")[1], quoted(one.primary)) == ("admit", "admit")
 
 
 def test_one_knob_is_named_once_with_its_places() -> None:
     body = "low.admit = true\n" + "\n".join(f"when low.busy > {n}% {{ low.admit = false }}" for n in range(1, 6))
-    admit, busy = unenforced(ir_of(policy_text(body, mode="open {}")))
+    admit, busy = unenforced(ir_of(policy_text(body, mode="open {}")), LITTLE)
     assert admit.message.startswith("`low.admit`")
     assert [label.text for label in admit.labels] == ["and here", "and here"]
     assert busy.message == "`low.busy` is not measured by this version of gpud"
@@ -204,7 +229,7 @@ def test_signals_of_plugins_are_measured_by_them() -> None:
 
 
 def test_only_what_is_applied_is_held_against_it() -> None:
-    text = policy_text("low.max_launch_rate = 3/s", mode="open {}")
+    text = policy_text("low.residency = host", mode="open {}")
     assert codes(text) == []
     assert codes(text, enforced=THIS_VERSION) == []
     assert codes(text + 'apply "p" to gpu 3', enforced=THIS_VERSION) == ["GP404"]

@@ -9,7 +9,7 @@ from gpud.policies.check.whole import check_library
 from gpud.policies.enforce import THIS_VERSION
 from gpud.policies.library import from_texts
 from gpud.policies.render import human
-from gpud.policies.schema import BLOCKS, KNOBS, MODES, SIGNALS, TENANT_FIELDS
+from gpud.policies.schema import BLOCKS, CLASS_SETTINGS, KNOBS, MODES, SIGNALS, TENANT_FIELDS
 from gpud.policies.simulate.results import PASSED
 from gpud.policies.simulate.runner import run_test
 from gpud.policies.simulate.trace import read_trace
@@ -42,18 +42,24 @@ def test_there_are_examples_of_everything() -> None:
         assert re.search(rf"\b{word}\b", TEXT), word
 
 
-def test_the_list_of_what_is_enforced() -> None:
-    part = TEXT[TEXT.index("<!-- enforced -->") : TEXT.index("<!-- /enforced -->")]
+def test_the_list_of_what_is_not_enforced() -> None:
+    part = TEXT[TEXT.index("<!-- not enforced -->") : TEXT.index("<!-- /not enforced -->")]
     named = set(re.findall(r"`([^`]+)`", part))
-    settings = {name for names in THIS_VERSION.settings.values() for name in names if name != "daemon_lost"}
-    words = {word for words in THIS_VERSION.words.values() for word in words}
-    signals = {name if scope == "class" else f"{scope}.{name}" for scope, name in THIS_VERSION.signals}
-    kinds = {kind for kind, mode in THIS_VERSION.settings if not mode}
-    fields = THIS_VERSION.tenant_fields
-    assert named == THIS_VERSION.arbiters | THIS_VERSION.knobs | settings | words | signals | kinds | fields
-    known = (
-        set(MODES) | set(KNOBS) | {row.name for rows in BLOCKS.values() for row in rows} | {"failsafe", "open", "hold"}
-    )
-    assert named <= known | set(TENANT_FIELDS) | {
-        name if scope == "class" else f"{scope}.{name}" for scope, name in SIGNALS
+    arbiters = set(MODES) - THIS_VERSION.arbiters
+    settings = {
+        (kind, row.name)
+        for (kind, mode), rows in BLOCKS.items()
+        for row in rows
+        if mode not in arbiters and kind != "swap" and row.name not in THIS_VERSION.settings[kind, mode]
     }
+    blocks = {kind for kind, _ in BLOCKS} - {kind for kind, _ in THIS_VERSION.settings}
+    signals = {name if scope == "class" else f"{scope}.{name}" for scope, name in set(SIGNALS) - THIS_VERSION.signals}
+    missing = arbiters | blocks | (set(KNOBS) - THIS_VERSION.knobs) | signals
+    missing |= set(TENANT_FIELDS) - THIS_VERSION.tenant_fields
+    assert named == missing | {word for setting in settings for word in setting} | {"match", "per"}
+    assert settings == {("limit", "memory"), ("limit", "over_memory"), ("admit", "memory")}
+    assert not THIS_VERSION.words
+    assert THIS_VERSION.each
+    assert THIS_VERSION.class_settings == {row.name for row in CLASS_SETTINGS}
+    of_tenants = {name for (_, name), row in SIGNALS.items() if row.of_tenant}
+    assert of_tenants - THIS_VERSION.tenant_signals == {"longest_wait"}

@@ -82,10 +82,36 @@ def test_who_has_bursts_is_told_to_preempt() -> None:
 def test_what_the_site_applies_is_enforced_by_this_version() -> None:
     applied = [entry.policy.text for apply, _ in SHIPPED.applies for entry in apply.policies]
     assert applied == ["preempt-mix"], "without quotas: an unlabelled job on a fresh machine has the whole device"
-    for name in applied:
-        ir, _ = resolve_policy(*SHIPPED.policies[name])
-        assert ir is not None
-        assert unenforced(ir, THIS_VERSION) == []
+
+
+def refused(name: str) -> list[str]:
+    ir, _ = resolve_policy(*SHIPPED.policies[name])
+    assert ir is not None
+    return [one.message.split("`")[1] for one in unenforced(ir, THIS_VERSION)]
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - {"time-share", "quotas"}))
+def test_what_is_about_compute_is_enforced_by_this_version(name: str) -> None:
+    assert refused(name) == []
+
+
+def test_of_quotas_the_half_about_memory_is_refused_and_nothing_else() -> None:
+    memory = ["limit { memory }", "limit { over_memory }"]
+    assert refused("quotas") == [*memory * 3, "admit { memory }", "scavenger.residency"]
+
+
+def test_preempt_mix_says_what_the_specification_says() -> None:
+    """And names what the specification writes as numbers."""
+    ours, theirs = (resolve_policy(*library.policies["preempt-mix"])[0] for library in (SHIPPED, SPECIFIED))
+    assert ours is not None
+    assert theirs is not None
+    assert ours.arbiter is not None
+    assert theirs.arbiter is not None
+    said = {name: setting.value for name, setting in ours.arbiter.settings.items()}
+    assert said.pop("max_inflight") == 16, "of kernels whose time is not known yet"
+    assert said == {name: setting.value for name, setting in theirs.arbiter.settings.items()}
+    heads = [" ".join(ir.source.text[slice(*ir.body.rules[0].head)].split()) for ir in (ours, theirs)]
+    assert heads[0] == heads[1]
 
 
 def test_all_tests_together_take_less_than_twenty_seconds() -> None:

@@ -72,7 +72,7 @@ def test_contention_leaves_both_alone_while_there_is_room() -> None:
     assert measured(running, S) == {
         "high.launch_rate": 1000.0, "high.block_rate": 1000.0, "high.busy": 1000 / 3000, "high.active": True,
         "low.launch_rate": 500.0, "low.block_rate": 500.0, "low.busy": 500 / 3000, "low.active": True,
-        "high.tenants": 1, "low.tenants": 1, "gpu.busy": 0.5,
+        "high.delay_p99": 0, "low.delay_p99": 0, "high.tenants": 1, "low.tenants": 1, "gpu.busy": 0.5,
     }  # fmt: skip
 
 
@@ -85,6 +85,30 @@ def test_contention_counts_blocks_and_limits_them() -> None:
     assert measured(running, 2 * S)["low.launch_rate"] == 50.0
     running.set("blocks", 0, BEGIN + 2 * S)
     assert measured(running, 3 * S)["low.block_rate"] == 0
+
+
+def delay(**values: Any) -> int:
+    """Of `high` beside a `low` that wants more than there is, in microseconds."""
+    running = contention(capacity=1000.0, **{k: v for k, v in values.items() if k in ("depth", "misjudged")})
+    running.decided(knobs(**{k: v for k, v in values.items() if k.startswith("low_")}), BEGIN)
+    return int(measured(running, S)["high.delay_p99"]) // 1000
+
+
+def test_contention_delays_whoever_starts_behind_the_queue() -> None:
+    assert delay() == 1_024_000, "as much as it submits ahead"
+    assert delay(depth=16) == 16_000
+    assert delay(low_max_inflight=4) == 4_000
+    assert delay(low_max_inflight_time=2 * MS) == 2_000
+    assert delay(low_max_inflight_time=2 * MS, low_max_inflight=1) == 1_000
+    assert delay(low_max_inflight_time=500_000) == 1_000, "one launch goes always"
+    assert delay(low_max_inflight_time=2 * MS, misjudged=2) == 4_000, "they take twice what they are thought to"
+    assert delay(low_max_inflight_time=2 * MS, misjudged=0.5) == 1_000, "half of it"
+    assert delay(low_pause=True) == 0
+
+
+def test_contention_does_not_delay_while_there_is_room() -> None:
+    running = contention(low_demand=1000.0)
+    assert measured(running, S)["high.delay_p99"] == 0
 
 
 def test_contention_on_a_device_that_does_nothing() -> None:
@@ -280,6 +304,66 @@ def test_shares(shares: dict[str, Share], wants: dict[str, float], busy: dict[st
 def test_shares_heed_pause_and_compute() -> None:
     assert shared({"a": EQUAL, "b": EQUAL}, {"a": 1.0, "b": 1.0}, a_pause=True) == {"a": 0.0, "b": 1.0}
     assert shared({"a": EQUAL}, {"a": 1.0}, a_max_compute=0.25) == {"a": 0.25}
+
+
+LIMITS = """
+  class gold { match label("k") == "gold"  per = tenant  limit { compute = 40% } }
+  class lax { match label("k") == "lax"  limit { compute = soft(30%) } }
+  class named { match label("k") == "named"  limit { compute = label_percent("c", default = 15%) } }
+  class rest { match any }
+"""
+
+
+def open_device(text: str, **wants: float) -> dict[str, float]:
+    """Without an arbiter; each tenant is of the class that its name begins with."""
+    members = {name: name.rstrip("0123456789") for name in wants}
+    running = world("shares", text, members, tuple(wants), **wants)
+    running.decided(knobs(), BEGIN)
+    return {name: round(measured(running, S)[f"{name}.busy"], 6) for name in wants}
+
+
+def test_where_nothing_arbitrates_all_get_the_same() -> None:
+    assert open_device(LIMITS, rest1=1.0, rest2=1.0) == {"rest1": 0.5, "rest2": 0.5}
+    assert open_device(LIMITS, rest1=1.0, rest2=0.2) == {"rest1": 0.8, "rest2": 0.2}
+
+
+def test_a_limit_bounds_each_tenant() -> None:
+    assert open_device(LIMITS, gold1=1.0) == {"gold1": 0.4}
+    assert open_device(LIMITS, gold1=1.0, gold2=1.0) == {"gold1": 0.4, "gold2": 0.4}
+    assert open_device(LIMITS, gold1=1.0, rest1=1.0) == {"gold1": 0.4, "rest1": 0.6}
+    assert open_device(LIMITS, named1=1.0) == {"named1": 0.15}
+
+
+def test_a_soft_limit_bounds_only_beside_others() -> None:
+    assert open_device(LIMITS, lax1=1.0) == {"lax1": 1.0}
+    assert open_device(LIMITS, lax1=1.0, rest1=0.1) == {"lax1": 0.3, "rest1": 0.1}
+    assert open_device(LIMITS, lax1=1.0, rest1=0.0) == {"lax1": 1.0, "rest1": 0.0}
+
+
+def test_a_label_says_the_limit() -> None:
+    running = begin_world(
+        WORLDS["shares"],
+        Setup(
+            policy=policy(LIMITS), arguments={"a": 1.0}, members={"a": "named"},
+            attached={"a": TenantFacts(labels={"k": "named", "c": "25%"})}, now=BEGIN,
+        ),
+    )  # fmt: skip
+    running.decided(knobs(), BEGIN)
+    assert measured(running, S)["a.busy"] == 0.25
+
+
+def test_a_total_bounds_a_unit_and_the_others_have_the_rest() -> None:
+    running = world("shares", LIMITS, {"a": "rest", "b": "rest", "c": "gold"}, ("a", "b", "c"), a=1.0, b=1.0, c=1.0)
+    running.decided(knobs(rest_max_compute=0.3), BEGIN)
+    signals = measured(running, S)
+    assert [round(signals[f"{name}.busy"], 6) for name in "abc"] == [0.15, 0.15, 0.4]
+
+
+def test_limits_hold_beside_shares() -> None:
+    text = LIMITS.replace("per = tenant", "share = fixed(60%)") + "arbitrate share { period = 20ms }"
+    running = world("shares", text, {"gold": "gold", "rest": "rest"}, gold=1.0, rest=1.0)
+    running.decided(knobs(gold_share=Share("fixed", percent=60)), BEGIN)
+    assert measured(running, S)["gold.busy"] == 0.4
 
 
 def test_shares_of_a_unit_are_divided_equally_among_its_members() -> None:

@@ -1,77 +1,77 @@
-"""The gate's decision, as gate_decide.c takes it. One table drives both: tests/contract/gate_cases.toml.
-
-Times are nanoseconds of one clock, from 0 to `NEVER`, which stays what it is when something is added.
+"""The gate's decision, as the hook takes it. One table drives both: tests/contract/gate_cases.toml, whose heading says
+it in words.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-NEVER = 2**64 - 1
-PAUSED, PREEMPT, WINDOW = 1, 2, 4
-"""Bits of the gate word."""
+from gpud.policies.simulate.gate_turn import own_spent, take_turn
+from gpud.policies.simulate.gate_words import (
+    BUDGET,
+    COPY,
+    NEVER,
+    NONE_LAG,
+    PAUSED,
+    PREEMPT,
+    RATE,
+    SHARE,
+    WINDOW,
+    Decision,
+    Own,
+    Peer,
+    Words,
+    later,
+)
+
 WINDOW_PATIENCE_NS = 10_000_000_000
 """A full window holds no longer: the work waited for is the tenant's own, and may need the thread that is held."""
-NO_PEER = -1
+_PASSES = Decision(False, "open")
 
 
-class Peer(NamedTuple):
-    """Another tenant as its presence page shows it."""
-
-    rank: int
-    """Smaller is higher."""
-    active: bool = False
-    idle_since_ns: int = 0
-    """0: was never active."""
-    known: bool = True
-    """Its page is mapped and of the generation that is meant; an unknown peer holds nobody."""
-
-
-class Words(NamedTuple):
-    """What a tenant's control page says of one device."""
-
-    gate: int = 0
-    rank: int = 0
-    resume_after_ns: int = 0
-    max_pause_ns: int = NEVER
-    max_inflight: int = 0
-    """0: unlimited."""
-    others_active: bool = False
-    """One of the peers that no longer fit in the table is active."""
-    detach: bool = False
-    lease_until_ns: int = NEVER
-    failsafe_opens: bool = True
-    """`hold` never opens by itself."""
-    failsafe_after_ns: int = 30_000_000_000
+def decide(words: Words, peers: Sequence[Peer], own: Own, now: int) -> Decision:
+    """What the gate says to a launch (or a copy) at `now`."""
+    if words.gate and words.detach:
+        return Decision(False, "detached")
+    decided = _copy(words, own, now) if own.bytes else _launch(words, peers, own, now)
+    if decided.hold and words.failsafe_opens:
+        end = later(words.lease_until_ns, words.failsafe_after_ns)
+        if end <= now:
+            return Decision(False, "failsafe")
+        return decided._replace(until_ns=min(decided.until_ns, end))
+    return decided
 
 
-class Own(NamedTuple):
-    """What the asking thread brings."""
+def _launch(words: Words, peers: Sequence[Peer], own: Own, now: int) -> Decision:
+    """The first that holds counts. max_pause overrules peers above and the own window, but neither caps nor rates nor
+    turns: those are owed to others."""
+    passed = _PASSES
+    if words.gate & PAUSED:
+        return Decision(True, "paused")
+    if words.gate & PREEMPT:
+        held = _peers(words, peers, now)
+        if held is not None:
+            passed = _unless_paused_long(held, words.max_pause_ns, own, now)
+    if passed.hold or own.elsewhere:
+        return passed
+    for bit, look in ((BUDGET, _cap), (RATE, _rates)):
+        held = look(words, peers, own, now) if words.gate & bit else None
+        if held is not None:
+            return held
+    turn = take_turn(words, peers, own, now) if words.gate & SHARE else _PASSES
+    if turn.hold:
+        return turn
+    if words.gate & WINDOW and passed.why == "open" and _is_full(words, own):
+        patience = min(words.max_pause_ns, WINDOW_PATIENCE_NS)
+        passed = _unless_paused_long(Decision(True, "window"), patience, own, now)
+    return passed._replace(turn=turn.turn)
 
-    held_since_ns: int = 0
-    """0: not held yet."""
-    passes: int = 0
-    """Launches that an earlier max_pause still lets through."""
-    inflight: int = 0
+
+def _copy(words: Words, own: Own, now: int) -> Decision:
+    due = own.copied.due(own.bytes, now) if words.gate & COPY else now
+    return Decision(True, "rate", due) if due > now else _PASSES
 
 
-class Decision(NamedTuple):
-    """May a launch pass?"""
-
-    hold: bool
-    why: str
-    """`open`, `detached`, `paused`, `peer`, `others`, `window`, `max_pause`, `failsafe`."""
-    until_ns: int = NEVER
-    """When time alone changes the answer."""
-    peer: int = NO_PEER
-    """Index of the peer waited for."""
-
-
-def _later(time_ns: int, by_ns: int) -> int:
-    return min(time_ns + by_ns, NEVER)
-
-
-def _held_by_peers(words: Words, peers: Sequence[Peer], now: int) -> Decision | None:
-    """The one that holds longest, or None."""
+def _peers(words: Words, peers: Sequence[Peer], now: int) -> Decision | None:
+    """The one ranked above that holds longest."""
     held: Decision | None = None
     for index, peer in enumerate(peers):
         if not peer.known or peer.rank >= words.rank:
@@ -80,7 +80,7 @@ def _held_by_peers(words: Words, peers: Sequence[Peer], now: int) -> Decision | 
         if not peer.active:
             if peer.idle_since_ns == 0:
                 continue
-            until = _later(peer.idle_since_ns, words.resume_after_ns)
+            until = later(peer.idle_since_ns, words.resume_after_ns)
             if until <= now:
                 continue
         if held is None or until > held.until_ns:
@@ -90,30 +90,32 @@ def _held_by_peers(words: Words, peers: Sequence[Peer], now: int) -> Decision | 
     return held
 
 
-def decide(words: Words, peers: Sequence[Peer], own: Own, now: int) -> Decision:
-    """What the gate says to a launch at `now`."""
-    if words.gate and words.detach:
-        return Decision(False, "detached")
-    held: Decision | None = None
-    max_pause = words.max_pause_ns
-    if words.gate & PAUSED:
-        held = Decision(True, "paused")
-    if held is None and words.gate & PREEMPT:
-        held = _held_by_peers(words, peers, now)
-    if held is None and words.gate & WINDOW and 0 < words.max_inflight <= own.inflight:
-        held = Decision(True, "window")
-        max_pause = min(max_pause, WINDOW_PATIENCE_NS)
-    if held is None:
-        return Decision(False, "open")
-    if held.why != "paused":
-        end = _later(own.held_since_ns or now, max_pause)
-        if own.passes > 0 or (own.held_since_ns and max_pause != NEVER and end <= now):
-            return Decision(False, "max_pause")
-        if max_pause != NEVER:
-            held = held._replace(until_ns=min(held.until_ns, end))
-    if words.failsafe_opens:
-        end = _later(words.lease_until_ns, words.failsafe_after_ns)
-        if end <= now:
-            return Decision(False, "failsafe")
-        held = held._replace(until_ns=min(held.until_ns, end))
-    return held
+def _cap(words: Words, peers: Sequence[Peer], own: Own, now: int) -> Decision | None:
+    spent = own_spent(peers, own) + own.forfeit_ns
+    if words.cap.at(spent, now) > 0 or (words.soft and not _somebody_wants(words, peers)):
+        return None
+    return Decision(True, "budget", words.cap.positive_at(spent))
+
+
+def _somebody_wants(words: Words, peers: Sequence[Peer]) -> bool:
+    """A process of another tenant is active, or waits."""
+    others = (peer for peer in peers if peer.known and not peer.own)
+    return any(peer.active or peer.waiting for peer in others) or words.others_active or words.others_lag_ns != NONE_LAG
+
+
+def _rates(words: Words, peers: Sequence[Peer], own: Own, now: int) -> Decision | None:
+    due = max(own.launches.due(1, now), own.block_bucket.due(own.blocks, now))
+    return Decision(True, "rate", due) if due > now else None
+
+
+def _is_full(words: Words, own: Own) -> bool:
+    if own.full or 0 < words.max_inflight <= own.inflight:
+        return True
+    return 0 < words.max_inflight_ns < own.inflight_ns + own.cost_ns and own.inflight > 0
+
+
+def _unless_paused_long(held: Decision, max_pause: int, own: Own, now: int) -> Decision:
+    end = later(own.held_since_ns or now, max_pause)
+    if own.passes > 0 or own.pass_ns > 0 or (own.held_since_ns and max_pause != NEVER and end <= now):
+        return Decision(False, "max_pause")
+    return held if max_pause == NEVER else held._replace(until_ns=min(held.until_ns, end))

@@ -1,7 +1,9 @@
 """The gate over time, on a grain of 1 ms: who would be held, and whom `max_pause` has let through.
 
 Each class (each attached tenant, where there are some) is one tenant that always has a launch waiting: a launch that
-passes is followed by the next one at once. Nothing of it is in flight, so windows do not hold; the daemon is well.
+passes is followed by the next one at once. Launches take no time: nothing is in flight, so windows do not hold, and
+nothing is charged, so rates, caps and shares hold only where they allow nothing at all. The daemon is well. (How fast
+somebody goes on under a limit is a matter of worlds.)
 """
 
 from collections.abc import Callable
@@ -12,7 +14,8 @@ from attrs import define, field
 from gpud.policies.ir import IrPolicy
 from gpud.policies.schema import UNLIMITED
 from gpud.policies.simulate.arbiter import ranks_of, setting
-from gpud.policies.simulate.gate import NEVER, PAUSED, PREEMPT, Own, Peer, Words, decide
+from gpud.policies.simulate.gate import decide
+from gpud.policies.simulate.gate_words import BUDGET, NEVER, PAUSED, PREEMPT, RATE, Bucket, Own, Peer, Words
 from gpud.policies.simulate.grains import GRAIN_NS, ceil_to
 from gpud.policies.simulate.signals import Signals
 
@@ -81,11 +84,12 @@ class GateClock:
             max_pause_ns=self._max_pause_ns,
         )
         peers = [self._peer(other) for other in self.launchers.values() if other is not launcher]
-        decided = decide(words, peers, Own(held_since_ns=launcher.held_since_ns), now)
+        allowed = self._allowed(launcher)
+        decided = decide(words, peers, Own(held_since_ns=launcher.held_since_ns, launches=allowed), now)
         if decided.why == "max_pause":
             launcher.passed += 1
             launcher.held_since_ns = 0
-            decided = decide(words, peers, Own(), now)
+            decided = decide(words, peers, Own(launches=allowed), now)
         launcher.held = decided.hold
         launcher.held_since_ns = (launcher.held_since_ns or now) if decided.hold else 0
         launcher.until_ns = decided.until_ns if decided.hold else NEVER
@@ -94,7 +98,13 @@ class GateClock:
         bits = PAUSED if self.knob(launcher.name, "pause") else 0
         if self.policy.mode == "preempt" and self.knob(launcher.name, "yield"):
             bits |= PREEMPT
-        return bits
+        bits |= BUDGET if not self.knob(launcher.name, "max_compute") else 0
+        return bits | RATE
+
+    def _allowed(self, launcher: Launcher) -> Bucket:
+        """A bucket that is full, unless nothing ever comes into it."""
+        rates = (self.knob(launcher.name, name) for name in ("max_launch_rate", "max_block_rate"))
+        return Bucket() if all(rates) else Bucket(rate=0)
 
     def _peer(self, other: Launcher) -> Peer:
         watch = self.signals.watches[other.name]

@@ -47,7 +47,7 @@ void wait_run(struct work *work) {
         compute_over(work);
         break;
     default:
-        sim_wait(sim.link, work->queue, work->ticket);
+        sim_watch(sim.link, work->queue, work->ticket);
         ctx_fault_due(work->ctx, work->wait.on);
         work_free(work);
     }

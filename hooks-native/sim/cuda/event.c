@@ -217,3 +217,7 @@ static CUresult elapsed(float *out, CUevent from_handle, CUevent to_handle) {
 
 ENTRY(cuEventElapsedTime, float *ms, CUevent start, CUevent end) { return elapsed(ms, start, end); }
 ENTRY(cuEventElapsedTime_v2, float *ms, CUevent start, CUevent end) { return elapsed(ms, start, end); }
+
+double gpud_sim_time_scale(void) {
+    return sim_ready() == CUDA_SUCCESS && sim.device_count > 0 ? sim_device(sim.link, sim.device[0].node_index)->time_scale : 1;
+}

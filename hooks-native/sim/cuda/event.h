@@ -8,4 +8,8 @@
 CUresult event_of(CUevent handle, struct event **out);
 struct event *event_new(struct ctx *ctx, unsigned flags);       /* in the context's list, never recorded; NULL: no host memory */
 
+/* Exported, though no part of the driver API: wall time = event time × this. Whoever measures programs by events and the clock needs
+ * it, as gpud's hook does; a real driver has no such symbol. */
+__attribute__((visibility("default"))) double gpud_sim_time_scale(void);
+
 #endif

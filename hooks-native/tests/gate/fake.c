@@ -33,9 +33,12 @@ int check_summary(const char *what)
 }
 
 struct gpud_real real;
+double (*gpud_real_time_scale)(void);
 int gpud_live = 1;
 __thread int gpud_inside;
-uint32_t fake_violations, fake_queries, fake_primary_owners;
+uint32_t fake_violations, fake_queries, fake_primary_owners, fake_event_calls;
+uint64_t fake_latency_ns, fake_slice_ns;
+CUresult fake_fail_create, fake_fail_record, fake_fail_elapsed;
 
 #define RUNS 65536
 #define SPINS (UINT64_C(1) << 63)   /* in a time: launched then, ends when released */
@@ -117,27 +120,59 @@ static CUresult event_create(CUevent *event, unsigned int flags)
     static uint32_t used;
 
     (void)flags;
+    gpud_add(&fake_event_calls, 1);
+    if (fake_fail_create)
+        return fake_fail_create;
     uint32_t index = gpud_add(&used, 1);
     *event = index < 4096 ? &events[index] : NULL;
     return *event != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static CUresult event_record(CUevent event, CUstream stream)
 {
+    gpud_add(&fake_event_calls, 1);
+    if (fake_fail_record)
+        return fake_fail_record;
     pthread_mutex_lock(&lock);
-    if (event->destroyed || resolve(stream)->destroyed)
+    CUstream into = resolve(stream);
+    if (event->destroyed || into->destroyed)
         violation("record with a destroyed handle");
-    event->ready_ns = resolve(stream)->ready_ns;
+    if (into->capturing)
+        violation("record into a capture");
+    event->ready_ns = into->ready_ns & SPINS ? into->ready_ns : later(gpud_now(), into->ready_ns);
     pthread_mutex_unlock(&lock);
     return CUDA_SUCCESS;
 }
 
 static CUresult event_query(CUevent event)
 {
+    gpud_add(&fake_event_calls, 1);
     pthread_mutex_lock(&lock);
     if (event->destroyed)
         violation("query of a destroyed event");
     CUresult result = finished_at(event->ready_ns);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static CUresult event_elapsed(float *ms, CUevent from, CUevent to)
+{
+    gpud_add(&fake_event_calls, 1);
+    if (fake_fail_elapsed)
+        return fake_fail_elapsed;
+    pthread_mutex_lock(&lock);
+    if (from->destroyed || to->destroyed)
+        violation("time of a destroyed event");
+    CUresult result = finished_at(from->ready_ns) == CUDA_SUCCESS ? finished_at(to->ready_ns) : CUDA_ERROR_NOT_READY;
+    if ((from->ready_ns | to->ready_ns) & SPINS)
+        result = result ? result : CUDA_ERROR_INVALID_HANDLE;      /* when it ended is not kept */
+    if (result == CUDA_SUCCESS)
+        *ms = (float)(((double)to->ready_ns - (double)from->ready_ns) / 1e6);
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -210,6 +245,7 @@ __attribute__((constructor)) static void fill(void)
     real.cuEventCreate = event_create;
     real.cuEventRecord = event_record;
     real.cuEventQuery = event_query;
+    real.cuEventElapsedTime = event_elapsed;
     real.cuEventDestroy_v2 = event_destroy;
     real.cuStreamIsCapturing = is_capturing;
     real.cuThreadExchangeStreamCaptureMode = exchange;
@@ -244,21 +280,32 @@ void fake_stream_destroy(CUstream stream)
     pthread_mutex_unlock(&lock);
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
+/* When `duration_ns` of work that begins at `began` ends, if another client's slices lie in between. */
+static uint64_t end_of(uint64_t began, uint64_t duration_ns, uint64_t *started)
 {
-    return a > b ? a : b;
+    uint64_t slice = fake_slice_ns, at = began;
+
+    if (slice == 0)
+        return began + duration_ns;
+    if (at / slice % 2 == 1)
+        at += slice - at % slice;
+    *started = at;
+    while (duration_ns > slice - at % slice) {
+        duration_ns -= slice - at % slice;
+        at += slice - at % slice + slice;
+    }
+    return at + duration_ns;
 }
 
-CUresult fake_launch(CUstream stream, int per_thread, uint64_t duration_ns)
+void fake_kernel(CUstream stream, int per_thread, uint64_t duration_ns)
 {
-    struct gpud_pass pass = gpud_enter(stream, per_thread);
-
     pthread_mutex_lock(&lock);
     CUstream into = resolve(per_thread && stream == NULL ? CU_STREAM_PER_THREAD : stream);
     int device = depth > 0 ? stack[depth - 1]->device : 0;
     if (!into->capturing) {
-        uint64_t now = gpud_now(), began = later(now, later(device_ready_ns[device], into->ready_ns & SPINS ? 0 : into->ready_ns));
-        uint64_t ended = duration_ns == FAKE_SPINS ? now | SPINS : began + duration_ns;
+        uint64_t now = gpud_now(), ready = into->ready_ns & SPINS ? 0 : into->ready_ns;
+        uint64_t began = later(now + fake_latency_ns, later(device_ready_ns[device], ready));
+        uint64_t ended = duration_ns == FAKE_SPINS ? now | SPINS : end_of(began, duration_ns, &began);
         into->ready_ns = ended;
         if (!(ended & SPINS))
             device_ready_ns[device] = ended;
@@ -266,6 +313,23 @@ CUresult fake_launch(CUstream stream, int per_thread, uint64_t duration_ns)
             runs[run_count++] = (struct fake_run){ now, began, ended };
     }
     pthread_mutex_unlock(&lock);
+}
+
+CUresult fake_launch(CUstream stream, int per_thread, uint64_t duration_ns)
+{
+    return fake_launch_of(fake_function(duration_ns), 1, stream, per_thread, duration_ns);
+}
+
+const void *fake_function(uint64_t duration_ns)
+{
+    return (const void *)(uintptr_t)(0x1000 + (duration_ns & 0xffffffffff) * 16);
+}
+
+CUresult fake_launch_of(const void *function, uint64_t blocks, CUstream stream, int per_thread, uint64_t duration_ns)
+{
+    struct gpud_pass pass = gpud_enter(stream, per_thread, function, blocks);
+
+    fake_kernel(stream, per_thread, duration_ns);
     gpud_leave(&pass, stream, per_thread, CUDA_SUCCESS);
     return CUDA_SUCCESS;
 }
@@ -321,7 +385,7 @@ CUresult fake_query(CUstream stream)
 
 CUevent fake_event(void)
 {
-    CUevent event;
+    CUevent event = NULL;
     event_create(&event, 0);
     return event;
 }
@@ -419,7 +483,7 @@ struct gpud_presence_page *local_peer(uint32_t present, uint32_t rank)
 
     page->header.generation = 1000 + present;
     knobs->peers[knobs->peer_count++] = (struct gpud_peer){ .rank = rank, .generation = 1000 + present, .present = present };
-    gpud_add_total(&gpud_peers_serial, 1);
+    gpud_word_raise(0, 0);
     local_publish();
     return page;
 }

@@ -15,6 +15,11 @@ CUstream fake_stream(void);
 void fake_stream_destroy(CUstream stream);  /* as the hook's trampoline does it */
 /* A launch as the trampoline makes it. */
 CUresult fake_launch(CUstream stream, int per_thread, uint64_t duration_ns);
+CUresult fake_launch_of(const void *function, uint64_t blocks, CUstream stream, int per_thread, uint64_t duration_ns);
+/* The kernel that fake_launch launches: one for each duration. */
+const void *fake_function(uint64_t duration_ns);
+/* The driver's half of a launch alone, into the calling thread's context: no gate, nobody is told. */
+void fake_kernel(CUstream stream, int per_thread, uint64_t duration_ns);
 /* Sleeps until the stream is finished and tells the hook, as a synchronise does. */
 void fake_synchronise(CUstream stream, int per_thread);
 void fake_synchronise_context(void);
@@ -28,6 +33,12 @@ CUresult fake_event_query(CUevent event);
 void fake_begin_capture(CUstream stream);
 void fake_end_capture(CUstream stream);
 void fake_release(void);
+/* How the device behaves: from a launch to its start where its stream is empty; and, if not 0, the time slice after which another
+ * client's work has the device for as long. */
+extern uint64_t fake_latency_ns, fake_slice_ns;
+/* Event calls fail with this, if not 0; and how many event calls there were. */
+extern CUresult fake_fail_create, fake_fail_record, fake_fail_elapsed;
+extern uint32_t fake_event_calls;
 /* All launches so far, in order: when each began and ended on the device. */
 struct fake_run {
     uint64_t launched_ns, began_ns, ended_ns;

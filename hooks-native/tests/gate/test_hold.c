@@ -250,7 +250,7 @@ static void closed(void)
     for (int i = 0; i < THREADS; i++)
         end_launching(threads[i]);
     /* A launch that does not return: the closer gives up at its deadline, and the gate is open. */
-    struct gpud_pass pass = gpud_enter(stream, 0);
+    struct gpud_pass pass = gpud_enter(stream, 0, NULL, 1);
     CHECK(gpud_close(0, gpud_now() + 5 * GPUD_MILLISECOND) == -ETIMEDOUT, "gives up");
     gpud_leave(&pass, stream, 0, CUDA_SUCCESS);
     fake_launch(stream, 0, 0);

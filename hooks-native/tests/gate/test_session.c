@@ -17,7 +17,8 @@ static void attaches(void)
     client_initialise();
     player_attach(&player);
     printf("attached after %llu us\n", (unsigned long long)(gpud_now() - at) / 1000);
-    CHECK(player.hello.version_min == 1 && player.hello.role == GPUD_ROLE_HOOK && player.hello.flags == 0, "HELLO");
+    CHECK(player.hello.version_min == 1 && player.hello.role == GPUD_ROLE_HOOK && player.hello.flags == GPUD_HELLO_WAITS,
+          "HELLO");
     CHECK(fcntl(player.presence_fd, F_ADD_SEALS, 0x10 /* F_SEAL_FUTURE_WRITE */) == 0, "the page can be sealed: %s",
           strerror(errno));
     for (int i = 0; i < 1000; i++)
@@ -36,6 +37,16 @@ static void attaches(void)
     edge = player_expect(&player, GPUD_MSG_WENT_IDLE);
     CHECK(edge != NULL && edge->edges == 2 && edge->when_ns == player.presence->device[0].idle_since_ns, "WENT_IDLE");
     CHECK(says("") && said[0] == 0, "nothing is said: %s", said);
+    /* The daemon looks by itself: it need not be told; afterwards it is again. */
+    gpud_store(&player.control->device[0].watched, 1);
+    fake_launch(stream, 0, 0);
+    EVENTUALLY(gpud_load(&player.presence->device[0].edges) == 4, "active and idle again");
+    pause_ms(20);
+    gpud_store(&player.control->device[0].watched, 0);
+    fake_launch(stream, 0, 0);
+    edge = player_expect(&player, GPUD_MSG_WENT_ACTIVE);
+    CHECK(edge != NULL && edge->edges == 5, "of edges while it looked nothing was told: %u", edge ? edge->edges : 0);
+    EVENTUALLY(gpud_load(&player.presence->device[0].active) == 0, "idle again");
 
     uint64_t wakes = gpud_load(&player.activity->keeper_wakes);
     pause_ms(300);
@@ -241,7 +252,7 @@ static void forks(void)
         client_initialise();
         player.client++;
         player_attach(&player);
-        CHECK(player.hello.flags == 0, "the child is a client of its own");
+        CHECK(player.hello.flags == GPUD_HELLO_WAITS, "the child is a client of its own");
         fake_context(0);
         for (int i = 0; i < 5; i++)
             fake_launch(stream, 0, 0);

@@ -117,7 +117,7 @@ static void marked_while_pages_change(void)
     fake_context(0);
     fake_launch(stream, 0, 0);
     gpud_word_raise(0, 0);
-    CHECK(!gpud_enter_fast(stream, 0, &slot), "something is to be looked at");
+    CHECK(!gpud_enter_fast(stream, 0, NULL, 1, &slot), "something is to be looked at");
     gpud_slots_outdate();
     gpud_store(&slot->entered, 0);
     gpud_store(&slot->left, 0);

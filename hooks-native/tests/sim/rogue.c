@@ -5,6 +5,7 @@
  *   stuck KIND BLOCKS    submits a command of that kind and never computes it
  *   late KIND BLOCKS N   does N of them one after another and prints how long that took, ms
  *   ends N               queues that are closed with work in them, in a context that a fault ends, N times
+ *   names FIRST N        names N kernels, of which each is another one for each FIRST, and waits to be killed
  *   silent N             N connections without a word
  *   forks                opens the node while another thread forks; prints how long that took, ms */
 #define _GNU_SOURCE
@@ -186,6 +187,18 @@ static void ends(struct sim_link *link, int times)
     puts("ended");
 }
 
+static void names(struct sim_link *link, int first, int count)
+{
+    char name[64];
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "kernel_%d_%d", first, i);
+        CHECK(sim_name(link, name), "not named");
+    }
+    puts("named");
+    for (;;)
+        pause();
+}
+
 static void silent(int count)
 {
     struct sockaddr_un address;
@@ -229,6 +242,8 @@ int main(int argc, char **argv)
         stuck(open_or_die(), work, argc > 4 ? atoi(argv[4]) : 0);
     else if (!strcmp(mode, "ends"))
         ends(open_or_die(), first);
+    else if (!strcmp(mode, "names"))
+        names(open_or_die(), first, second);
     else if (!strcmp(mode, "silent"))
         silent(first);
     else if (!strcmp(mode, "forks")) {

@@ -144,6 +144,20 @@ static void utilisation(void)
     sched_advance(s, 4000000 * US);
     USE(NULL, 4000000, 10, 0);
     USE(x, 4000000, 10, 0);
+    /* Always busy is 100 %, whenever one asks; of the oldest tenth the part counts that lies in the second. A memset of seconds counts
+     * where it lies, and while it runs. */
+    kernel(a, 4999995, 2000000);                            /* to 7 s */
+    copy(c, 6250000, SIM_COPY_H2D, 10);                     /* something happens */
+    USE(NULL, 6250000, 100, 0);
+    USE(x, 6250000, 100, 0);
+    copy(a, 6950000, SIM_MEMSET, 29999900000);              /* to 10 s */
+    USE(x, 6950000, 100, 0);
+    sched_advance(s, 8850000 * US);
+    USE(NULL, 8850000, 100, 100);
+    sched_advance(s, 10500000 * US);
+    USE(NULL, 10250000, 75, 75);
+    USE(x, 10250000, 75, 75);
+    USE(y, 10250000, 0, 0);
     end();
 }
 

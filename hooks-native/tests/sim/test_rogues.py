@@ -27,6 +27,17 @@ def ticks(pid: int) -> int:
     return int(words[11]) + int(words[12])
 
 
+def resident_kib(pid: int) -> int:
+    """Memory that a process has to itself."""
+    (row,) = [row for row in Path(f"/proc/{pid}/status").read_text().splitlines() if row.startswith("RssAnon:")]
+    return int(row.split()[1])
+
+
+def files_of(pid: int) -> int:
+    """How many descriptors a process has."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
 def test_nonsense() -> None:
     """Commands and requests that are well-formed and make no sense, in every mode."""
     rng = random.Random(SEED)
@@ -68,6 +79,23 @@ def test_queues_that_end_twice() -> None:
         assert out == "ended\n", (out, err)
 
 
+def test_names_of_programs_that_are_gone() -> None:
+    """A node that lives long holds no more names of kernels than its programs do."""
+    with node("names") as n:
+        line(rogue(n, "stuck", KERNEL, 1))
+        _, _, pid = n.info()
+        resident = []
+        for first in range(4):
+            process = rogue(n, "names", first, 20_000)
+            assert line(process) == "named"
+            resident.append(resident_kib(pid))
+            files = files_of(pid)
+            process.kill()
+            process.communicate()
+            eventually("it is gone", lambda files=files: files_of(pid) < files)  # type: ignore[misc]
+        assert resident[3] - resident[0] < 2500, resident  # each has as much; a sanitizer keeps some
+
+
 def test_no_descriptors_left() -> None:
     """A device process that can take no more says so at once, rests, and goes on when there is room."""
     with node("full") as n:
@@ -85,14 +113,14 @@ def test_no_descriptors_left() -> None:
         assert ticks(pid) - before < 20
         crowd.kill()
         crowd.communicate()
-        eventually("there is room again", lambda: len(list(Path(f"/proc/{pid}/fd").iterdir())) < 25)
+        eventually("there is room again", lambda: files_of(pid) < 25)
         assert n.info()[2] == pid
 
 
 def test_the_starters_limits_are_its_own() -> None:
     """The device process does not end when the program that started it has used up its processor time."""
     with node("soft") as n:
-        line(rogue(n, "stuck", KERNEL, 1, limits="ulimit -S -t 60; ulimit -S -v 60000000;"))
+        line(rogue(n, "stuck", KERNEL, 1, limits="ulimit -S -t 60; ulimit -S -v 30000000000;"))
         _, _, pid = n.info()
         rows = Path(f"/proc/{pid}/limits").read_text().splitlines()
         for name in ("Max cpu time", "Max address space"):
@@ -112,14 +140,14 @@ def test_a_full_disk() -> None:
     """What does not fit into the log is counted, and what is there is whole, also behind it."""
     with tempfile.TemporaryDirectory() as folder, node("disk") as n:
         try:
-            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], check=True, capture_output=True)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError):
             print("no file systems can be mounted here: not tested")
             return
         try:
             log_file = Path(folder) / "log.json"
             ballast = Path(folder) / "ballast"
-            ballast.write_bytes(b"x" * 40_000)
+            ballast.write_bytes(b"x" * 1_000_000)  # larger than the log: its room holds what is buffered
             n.env |= {"GPUD_SIM_LOG": str(log_file), "GPUD_SIM_PROFILE": "a100-40gb-demo"}
             keeper = n.start("hold", 1 << 20)
             line(keeper)

@@ -9,9 +9,11 @@
 
 #include "driver.h"
 
-enum { ROUNDS = 40, MAX_TIMES = 512, MULTIPROCESSORS = 16 };
+enum { ROUNDS = 40, OTHERS = 5, MAX_TIMES = 512, MULTIPROCESSORS = 16 };
 
 static CUmodule module;
+static CUcontext others[OTHERS];       /* that a fault will end */
+static CUfunction traps[OTHERS];
 static double times[MAX_TIMES];         /* us */
 static int count;
 static double sms, full, bytes_per_us;  /* full: a kernel of 216 blocks, two on an SM */
@@ -158,16 +160,53 @@ static void calls(CUdeviceptr data)
     OK(cuStreamDestroy_v2(s));
 }
 
+static void make_others(void)
+{
+    CUcontext own = NULL;
+    OK(cuCtxGetCurrent(&own));
+    for (int i = 0; i < OTHERS; i++) {
+        OK(cuCtxCreate_v2(&others[i], 0, 0));
+        traps[i] = function(load(), "trap");
+    }
+    OK(cuCtxSetCurrent(own));
+}
+
+/* That another context of the program ends by a fault, whenever that is noticed, does not let the clock go on. */
+static void faults(CUdeviceptr data)
+{
+    CUcontext own = NULL;
+    CUstream s = stream();
+    CUevent before = event(), after = event();
+    OK(cuCtxGetCurrent(&own));
+    for (int i = 0; i < OTHERS; i++) {
+        double last = 0;
+        OK(cuCtxSetCurrent(others[i]));
+        OK(cuLaunchKernel(traps[i], 216, 1, 1, 1024, 1, 1, 0, NULL, NULL, NULL));
+        OK(cuCtxSetCurrent(own));
+        for (int k = 0; k < 20; k++) {
+            record(before, s);
+            put("times", data, 216, s);
+            record(after, s);
+            OK(cuStreamSynchronize(s));
+            last = between(before, after);
+        }
+        NEAR(last, 5 + full);           /* the device is this context's again */
+    }
+    OK(cuStreamDestroy_v2(s));
+}
+
 static int one_run(void)
 {
     start();
     module = load();
+    make_others();
     what_is_expected();
     CUdeviceptr data = zeroes(64);
     rounds(data);
     streams(data);
     late(data);
     calls(data);
+    faults(data);
     for (int i = 0; i < count; i++)
         printf("%.3f\n", times[i]);
     return check_failures != 0;

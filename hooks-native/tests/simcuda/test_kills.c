@@ -1,9 +1,9 @@
 /* test_kills.c: pairs of processes that make, give, take and use all kinds of shared memory and events, and are killed at random
  * instants. Afterwards the device has all its memory again, to the byte, and its process as many files as before.
  * Arguments: the seed (printed), and how many kills; $GPUD_TEST_KILLS is the default of the latter. */
-#include <dirent.h>
 #include <time.h>
 
+#include "node_process.h"
 #include "two.h"
 
 enum { SLOTS = 12 };
@@ -222,41 +222,6 @@ static void victim(int socket)
         if (check_failures)
             _exit(4);
     }
-}
-
-/* The pid of the node's device process. */
-static int device_process(void)
-{
-    DIR *proc = opendir("/proc");
-    int found = 0;
-    for (struct dirent *entry; proc && !found && (entry = readdir(proc));) {
-        char path[300], line[512] = "";
-        snprintf(path, sizeof path, "/proc/%s/cmdline", entry->d_name);
-        FILE *file = atoi(entry->d_name) ? fopen(path, "re") : NULL;
-        size_t n = file ? fread(line, 1, sizeof line - 1, file) : 0;
-        if (file)
-            fclose(file);
-        for (size_t i = 0; i + 1 < n; i++)
-            line[i] = line[i] ? line[i] : ' ';
-        if (strstr(line, "gpud-sim-device ") && strstr(line, getenv("GPUD_SIM_NODE")))
-            found = atoi(entry->d_name);
-    }
-    if (proc)
-        closedir(proc);
-    return found;
-}
-
-static int files_of(int pid)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/fd", pid);
-    DIR *directory = opendir(path);
-    int count = 0;
-    while (directory && readdir(directory))
-        count++;
-    if (directory)
-        closedir(directory);
-    return count;
 }
 
 /* Holds the node, and says on demand whether all is back. */

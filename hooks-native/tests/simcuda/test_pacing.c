@@ -125,6 +125,15 @@ static void neither(void)
     OK(cuStreamSynchronize(stream));
 }
 
+/* Who sleeps is not waited for: a thread that something else than the device holds submits nothing. */
+static void asleep(void)
+{
+    round_trip();
+    put("times", 1, stream);
+    nap(150);
+    OK(cuStreamSynchronize(stream));
+}
+
 /* The clock has waited for a computation. */
 static void behind(unsigned ms)
 {
@@ -195,6 +204,7 @@ static const struct rule { const char *name; void (*run)(void); long least, most
     { "in time", in_time, 1, 1, false },
     { "little", little, 1, 1, false }, { "much", much, 20, 20, false }, { "many commands", many_commands, 1, 1, false },
     { "sleeps", sleeps, 11, 11, false }, { "remembered", remembered, 100, 1 << 30, false }, { "neither", neither, 1, 2, false },
+    { "asleep", asleep, 1, 2, false },
     { "behind a little", behind_little, 1, 1, false }, { "behind by much", behind_much, 1, 2, true }, { "patience", patience, 1, 2, false },
 };
 
@@ -229,6 +239,8 @@ static void check_rule(const char *self, const struct rule *rule)
         CHECK(said.valid == (rule->run == in_time), "%s: overruns are %s one percent", rule->name, said.valid ? "below" : "above");
     if (rule->run == neither)
         CHECK(said.last_wall_ms > 95, "the program was waited for for %.1f ms", said.last_wall_ms);
+    if (rule->run == asleep)
+        CHECK(said.last_wall_ms < 50, "a program that slept was waited for for %.1f ms", said.last_wall_ms);
 }
 
 int main(int argc, char **argv)

@@ -149,7 +149,7 @@ CUresult standin_uuid(CUuuid *uuid, CUdevice device)
         return result;
     memset(uuid->bytes, 0, sizeof uuid->bytes);
     memcpy(uuid->bytes, "stand-in", 8);
-    uuid->bytes[15] = (char)device;
+    uuid->bytes[15] = (char)(device + environment("STANDIN_FIRST", 0));
     return CUDA_SUCCESS;
 }
 

@@ -67,11 +67,27 @@ static inline CUresult standin_launch_kernel(CUfunction f, unsigned int gx, unsi
 #define do_cuEventRecord_ptsz do_cuEventRecord
 #define do_cuEventRecordWithFlags(event, stream, flags) ((void)(stream), (void)(flags), (event)->recorded = 1, CUDA_SUCCESS)
 #define do_cuEventRecordWithFlags_ptsz do_cuEventRecordWithFlags
-#define do_cuMemcpyDtoH_v2(to, from, bytes) ((void)(to), (void)(from), (void)(bytes), standin_wait())
-#define do_cuMemcpyDtoH_v2_ptds do_cuMemcpyDtoH_v2
-#define do_cuMemcpyAtoH_v2(to, from, offset, bytes) ((void)(to), (void)(from), (void)(offset), (void)(bytes), standin_wait())
-#define do_cuMemcpyAtoH_v2_ptds do_cuMemcpyAtoH_v2
 
+#define do_cuGraphExecDestroy(graph) ((void)(graph), CUDA_SUCCESS)
+#define do_cuGraphExecUpdate(graph, from, wrong, answer) ((void)(graph), (void)(from), (void)(wrong), (void)(answer), CUDA_SUCCESS)
+#define do_cuGraphExecUpdate_v2(graph, from, answer) ((void)(graph), (void)(from), (void)(answer), CUDA_SUCCESS)
+#define do_cuModuleUnload(module) ((void)(module), CUDA_SUCCESS)
+#define do_cuLibraryUnload(library) ((void)(library), CUDA_SUCCESS)
+#define do_cuStreamWaitEvent(stream, event, flags) ((void)(stream), (void)(event), (void)(flags), CUDA_SUCCESS)
+#define do_cuStreamWaitEvent_ptsz do_cuStreamWaitEvent
+#define do_cuLaunchHostFunc(stream, function, data) ((void)(stream), (void)(function), (void)(data), CUDA_SUCCESS)
+#define do_cuLaunchHostFunc_ptsz do_cuLaunchHostFunc
+#define do_cuStreamAddCallback(stream, function, data, flags) \
+    ((void)(stream), (void)(function), (void)(data), (void)(flags), CUDA_SUCCESS)
+#define do_cuStreamAddCallback_ptsz do_cuStreamAddCallback
+#define do_cuStreamWaitValue32(stream, at, value, flags) ((void)(stream), (void)(at), (void)(value), (void)(flags), CUDA_SUCCESS)
+#define do_cuStreamWaitValue32_ptsz do_cuStreamWaitValue32
+#define do_cuStreamWaitValue32_v2 do_cuStreamWaitValue32
+#define do_cuStreamWaitValue32_v2_ptsz do_cuStreamWaitValue32
+#define do_cuStreamWaitValue64 do_cuStreamWaitValue32
+#define do_cuStreamWaitValue64_ptsz do_cuStreamWaitValue32
+#define do_cuStreamWaitValue64_v2 do_cuStreamWaitValue32
+#define do_cuStreamWaitValue64_v2_ptsz do_cuStreamWaitValue32
 #define do_cuStreamBeginCapture(stream) standin_capture(stream, 1)
 #define do_cuStreamBeginCapture_ptsz do_cuStreamBeginCapture
 #define do_cuStreamBeginCapture_v2(stream, mode) ((void)(mode), standin_capture(stream, 1))
@@ -131,6 +147,8 @@ static inline CUresult standin_launch_kernel(CUfunction f, unsigned int gx, unsi
 #define do_cuMemRelease do_cuMemFree_v2
 
 #define do_cuEventCreate(event, flags) ((void)(flags), standin_event(event))
+#define do_cuEventElapsedTime(ms, start, end) \
+    ((start)->recorded && (end)->recorded ? *(ms) = 0.01f, standin_finished() : CUDA_ERROR_INVALID_HANDLE)
 #define do_cuDeviceGet(device, ordinal) (*(device) = (ordinal), CUDA_SUCCESS)
 #define do_cuDeviceGetCount standin_devices
 #define do_cuDeviceGetUuid standin_uuid

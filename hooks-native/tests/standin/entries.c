@@ -20,7 +20,7 @@ CUresult standin_answers[ROWS];
 #endif
 
 /* Everything that has a prototype in the table. */
-#define CU_GATE(since, name, parameters, arguments, into, per_thread) \
+#define CU_GATE(since, name, parameters, arguments, into, ...)        \
     EXPORT CUresult name parameters;                                  \
     EXPORT CUresult name parameters                                   \
     {                                                                 \
@@ -37,6 +37,21 @@ CUresult standin_answers[ROWS];
 #define CU_AFTER(kind, since, name, parameters, arguments, ...) ENTRY(name, parameters, arguments)
 #define CU_BEFORE(kind, since, name, parameters, arguments, ...) ENTRY(name, parameters, arguments)
 #define CU_AROUND(kind, since, name, parameters, arguments, ...) ENTRY(name, parameters, arguments)
+/* Copies move nothing; those that the host waits for wait. */
+static CUresult copied(enum standin_row row)
+{
+    int waits = row == ROW_cuMemcpyDtoH_v2 || row == ROW_cuMemcpyDtoH_v2_ptds || row == ROW_cuMemcpyAtoH_v2 ||
+                 row == ROW_cuMemcpyAtoH_v2_ptds;
+    CUresult told = standin_called(row);
+    return told ? told : waits ? standin_wait() : CUDA_SUCCESS;
+}
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define CU_COPY(since, name, parameters, arguments, ...)              \
+    EXPORT CUresult name parameters;                                  \
+    EXPORT CUresult name parameters                                   \
+    {                                                                 \
+        return copied(ROW_##name);                                    \
+    }
 /* Whatever else the driver API has: counted, succeeds, does nothing. */
 #define CU_PASS(kind, name)                                                         \
     EXPORT CUresult name(uintptr_t a, uintptr_t b, uintptr_t c);                    \
@@ -52,6 +67,7 @@ CUresult standin_answers[ROWS];
 #define NEED(name, parameters, arguments) \
     CUresult name parameters { CUresult told = standin_called(ROW_##name); return told ? told : do_##name arguments; }
 NEED(cuEventCreate, (CUevent *event, unsigned int flags), (event, flags))
+NEED(cuEventElapsedTime, (float *ms, CUevent start, CUevent end), (ms, start, end))
 NEED(cuDeviceGet, (CUdevice *device, int ordinal), (device, ordinal))
 NEED(cuDeviceGetCount, (int *count), (count))
 NEED(cuDeviceGetUuid, (CUuuid *uuid, CUdevice device), (uuid, device))

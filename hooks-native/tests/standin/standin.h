@@ -34,7 +34,7 @@ static inline struct standin_control standin_control(void *handle)
     return get ? *get() : (struct standin_control){ 0 };
 }
 
-/* Environment: STANDIN_DEVICES (count, default 1) · STANDIN_UNFINISHED=1 (begins with finish(0)) · STANDIN_ALIAS=1 (look-ups
- * of cuLaunchKernel give another pointer than the export) · STANDIN_REENTER=1 (cuLaunchKernel calls cuGraphLaunch through the
- * program's global symbol) · STANDIN_CALLBACK=1 (looks cuLaunchKernel up with dlsym while it answers cuGetProcAddress). */
+/* Environment: STANDIN_DEVICES (count, default 1) · STANDIN_FIRST (its first device's number on the node, default 0) ·
+ * STANDIN_UNFINISHED=1 (begins with finish(0)) · STANDIN_ALIAS=1 (look-ups of cuLaunchKernel give another pointer than the
+ * export) · STANDIN_REENTER=1 (cuLaunchKernel calls cuGraphLaunch through the program's global symbol) · STANDIN_CALLBACK=1 (looks cuLaunchKernel up with dlsym while it answers cuGetProcAddress). */
 #endif

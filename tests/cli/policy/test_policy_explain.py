@@ -10,13 +10,13 @@ def test_a_policy_of_the_configured_directory(policy: Policy) -> None:
     done = policy("explain", "preempt-mix")
     assert done.returncode == 0
     assert done.stdout.startswith('policy "preempt-mix"   arbitrate preempt   cost ')
-    assert "  resume_after = 3ms\n" in done.stdout
+    assert "  resume_after      = 3ms\n" in done.stdout
 
 
 def test_arguments_and_several(policy: Policy) -> None:
     done = policy("explain", "preempt-mix(quiet = 7ms), quotas")
     assert done.returncode == 0
-    assert "  resume_after = 7ms\n" in done.stdout
+    assert "  resume_after      = 7ms\n" in done.stdout
     assert '\npolicy "quotas"   only tightens   cost ' in done.stdout
 
 

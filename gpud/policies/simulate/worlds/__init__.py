@@ -17,6 +17,8 @@ _CONTENTION = WorldKind(
         WorldParameter("high_demand", Type.RATE, None, "launches a second that `high` wants"),
         WorldParameter("low_demand", Type.RATE, None, "launches a second that `low` wants"),
         WorldParameter("blocks", Type.NUMBER, 1, "thread blocks of each launch"),
+        WorldParameter("depth", Type.NUMBER, 1024, "launches that `low` submits ahead while no window holds it"),
+        WorldParameter("misjudged", Type.NUMBER, 1, "how many times what gpud thinks each launch takes"),
         WorldParameter("high", Type.CLASS, "high", "the class that must not be hurt"),
         WorldParameter("low", Type.CLASS, "low", "the class that takes what is left"),
     ),
@@ -25,8 +27,8 @@ _CONTENTION = WorldKind(
     of_member_doc="",
     readings=(),
     modes=frozenset({"open", ""}),
-    heeds=frozenset({"pause", "max_launch_rate", "max_block_rate", "max_compute"}),
-    measures=("launch_rate", "block_rate", "busy", "active", "idle_for", "tenants"),
+    heeds=frozenset({"pause", "max_launch_rate", "max_block_rate", "max_compute", "max_inflight", "max_inflight_time"}),
+    measures=("launch_rate", "block_rate", "busy", "delay_p99", "active", "idle_for", "tenants"),
     measures_more=("gpu.busy",),
 )
 _MEMORY = WorldKind(
@@ -48,13 +50,13 @@ _MEMORY = WorldKind(
 )
 _SHARES = WorldKind(
     name="shares",
-    doc="who gets how much GPU time of what he wants",
+    doc="who gets how much GPU time of what he wants; `limit { compute }` holds",
     parameters=(),
     of_member=Type.RATIO,
     of_member_most=1,
     of_member_doc="GPU time that it wants",
     readings=(),
-    modes=frozenset({"share"}),
+    modes=frozenset({"share", "open", ""}),
     heeds=frozenset({"pause", "share", "max_compute"}),
     measures=("busy", "active", "idle_for"),
     measures_more=("gpu.busy",),

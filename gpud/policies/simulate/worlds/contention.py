@@ -3,6 +3,10 @@
 What both want beyond its capacity is done in proportion to what each wants: who offers three times as much gets three
 times as much. That is how a device without a gate treats two tenants, and why `high` is hurt. Rates are means of the
 last 100 ms, as the daemon measures them.
+
+Each launch takes the device for 1/`capacity`. While it cannot do all that is wanted, launches of `low` stand in a
+queue, as many as its window allows (`depth` without one), and whatever is launched starts behind them. A window in GPU
+time goes by what launches are thought to cost: they take `misjudged` times that.
 """
 
 from collections import deque
@@ -16,6 +20,8 @@ from gpud.policies.simulate.grains import TICK_NS
 from gpud.policies.simulate.worlds.kind import Knob, Setup
 
 WINDOW_NS = 100_000_000
+_SECOND = 1_000_000_000
+_OF_DEVICE = ("capacity", "blocks", "depth", "misjudged")
 
 
 @define
@@ -30,6 +36,8 @@ class Side:
     max_launch_rate: float = UNLIMITED
     max_block_rate: float = UNLIMITED
     max_compute: float = UNLIMITED
+    max_inflight: float = UNLIMITED
+    max_inflight_time: float = UNLIMITED
     rates: deque[tuple[int, float]] = field(factory=deque)
     """(since, launches a second), as far back as the window reaches."""
 
@@ -66,18 +74,22 @@ class Contention:
 
     capacity: float
     blocks: float
+    depth: float
+    misjudged: float
     sides: tuple[Side, Side]
+    delay_ns: float = 0
+    """From launch to start."""
 
     @classmethod
     def begin(cls, setup: Setup) -> "Contention":
         given = setup.arguments
         high, low = (Side(given[role], role, given[f"{role}_demand"]) for role in ("high", "low"))
-        world = cls(given["capacity"], given["blocks"], (high, low))
+        world = cls(given["capacity"], given["blocks"], given["depth"], given["misjudged"], (high, low))
         world._settle(setup.now)
         return world
 
     def set(self, name: str, value: Any, now: int) -> None:
-        if name in ("capacity", "blocks"):
+        if name in _OF_DEVICE:
             setattr(self, name, value)
         for side in self.sides:
             if name == f"{side.role}_demand":
@@ -90,6 +102,8 @@ class Contention:
             side.max_launch_rate = knob(side.name, "max_launch_rate")
             side.max_block_rate = knob(side.name, "max_block_rate")
             side.max_compute = knob(side.name, "max_compute")
+            side.max_inflight = knob(side.name, "max_inflight")
+            side.max_inflight_time = knob(side.name, "max_inflight_time")
         self._settle(now)
 
     def _settle(self, now: int) -> None:
@@ -97,6 +111,15 @@ class Contention:
         done = 1.0 if high + low <= self.capacity else self.capacity / (high + low)
         self.sides[0].now_at(high * done, now)
         self.sides[1].now_at(low * done, now)
+        self.delay_ns = self._queue_ns() if done < 1 and low else 0
+
+    def _queue_ns(self) -> float:
+        """GPU time of what `low` has submitted: a launch at least."""
+        if not self.capacity:
+            return 0
+        launch_ns, low = _SECOND / self.capacity, self.sides[1]
+        thought_ns = launch_ns / self.misjudged if self.misjudged else UNLIMITED
+        return launch_ns * max(min(self.depth, low.max_inflight, low.max_inflight_time // thought_ns), 1)
 
     def signals(self, now: int) -> Iterable[tuple[str, Any]]:
         total = 0.0
@@ -106,6 +129,7 @@ class Contention:
             yield f"{side.name}.launch_rate", rate
             yield f"{side.name}.block_rate", rate * self.blocks
             yield f"{side.name}.busy", rate / self.capacity if self.capacity else 0.0
+            yield f"{side.name}.delay_p99", round(self.delay_ns) if side.rates[-1][1] > 0 else 0
             yield f"{side.name}.active", side.rates[-1][1] > 0
             yield f"{side.name}.tenants", 1
         yield "gpu.busy", total / self.capacity if self.capacity else 0.0
@@ -115,6 +139,6 @@ class Contention:
         return now + TICK_NS if moving else None
 
     def reading(self, name: str, now: int) -> Any:
-        if name in ("capacity", "blocks"):
+        if name in _OF_DEVICE:
             return getattr(self, name)
         return next(side.demand for side in self.sides if name == f"{side.role}_demand")

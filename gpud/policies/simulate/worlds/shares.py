@@ -1,12 +1,14 @@
-"""GPU time under `arbitrate share`: who gets how much of what he wants.
+"""GPU time: who gets how much of what he wants.
 
 Each class (each attached tenant) wants so much of the device. Units are made as `per` says; a class that is its own
 unit is one whether it is active or not. `fixed` and `weight` keep their slice and lend none of it; what is left is
 divided among the active `equal` (weight 1) and `burst` units by weight, and what one of them does not take the others
-may, up to their `max`. Inside a unit active tenants divide equally. Instantaneous: `period` and `reclaim` are not
-modelled.
+may, up to their `max`. Inside a unit active tenants divide equally. Where nothing arbitrates, all that want something
+get the same, as a device does it by itself. `limit { compute }` bounds each tenant, a soft one while somebody else
+wants something. Instantaneous: `period` and `reclaim` are not modelled.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,7 +17,9 @@ from attrs import define, frozen
 from gpud.policies.schema import UNLIMITED
 from gpud.policies.simulate.worlds.kind import Knob, Setup
 from gpud.policies.tenants import TenantFacts
-from gpud.policies.values import EQUAL, Share
+from gpud.policies.values import EQUAL, Choice, LabelValue, Share
+
+_PERCENT = re.compile(r"(\d+)%")
 
 
 @frozen
@@ -69,6 +73,19 @@ def _units(setup: Setup) -> list[Unit]:
     return units
 
 
+def _limit(setup: Setup, name: str, job_class: str) -> tuple[float, bool]:
+    """(what `limit { compute }` allows this tenant, whether only while others want something)."""
+    limit = setup.policy.class_named(job_class).limit
+    value: Any = limit.settings["compute"].value if limit and "compute" in limit.settings else UNLIMITED
+    soft = isinstance(value, Choice)
+    value = value.argument if isinstance(value, Choice) else value
+    if isinstance(value, LabelValue):
+        facts = setup.attached.get(name)
+        text = _PERCENT.fullmatch(facts.labels.get(value.key, "")) if facts is not None else None
+        value = float(text.group(1)) / 100 if text is not None else value.default
+    return (UNLIMITED if value is None else float(value)), soft
+
+
 @define
 class Shares:
     """A running world."""
@@ -80,7 +97,11 @@ class Shares:
     limit: dict[str, float]
     """`max_compute` of each unit, by class."""
     paused: dict[str, bool]
+    own: dict[str, tuple[float, bool]]
+    """`limit { compute }` of each member, and whether it is soft."""
     busy: dict[str, float]
+    arbitrated: bool
+    """False: the device gives all that want something the same."""
 
     @classmethod
     def begin(cls, setup: Setup) -> "Shares":
@@ -91,7 +112,9 @@ class Shares:
             share=dict.fromkeys(classes, EQUAL),
             limit=dict.fromkeys(classes, UNLIMITED),
             paused=dict.fromkeys(classes, False),
+            own={name: _limit(setup, name, job_class) for name, job_class in setup.members.items()},
             busy=dict.fromkeys(setup.members, 0.0),
+            arbitrated=setup.policy.mode == "share",
         )
         world._settle()
         return world
@@ -107,15 +130,27 @@ class Shares:
             self.paused[name] = knob(name, "pause")
         self._settle()
 
-    def _wanted(self, unit: Unit) -> float:
-        if self.paused[unit.job_class]:
+    def _wants(self, name: str, job_class: str) -> float:
+        """Of one member, as far as it may."""
+        wants, (most, soft) = self.wants[name], self.own[name]
+        if self.paused[job_class]:
             return 0.0
+        alone = not any(other != name and more > 0 for other, more in self.wants.items())
+        return min(wants, 1.0 if soft and alone else most)
+
+    def _wanted(self, unit: Unit) -> float:
         total = 0.0
         for name in unit.members:
-            total += self.wants[name]
+            total += self._wants(name, unit.job_class)
         return min(total, self.limit[unit.job_class], 1.0)
 
     def _settle(self) -> None:
+        if self.arbitrated:
+            self._settle_shares()
+        else:
+            self._settle_open()
+
+    def _settle_shares(self) -> None:
         left, weights = 1.0, 0.0
         for unit in self.units:
             share = self.share[unit.job_class]
@@ -138,8 +173,28 @@ class Shares:
         for (unit, _), amount in zip(takers, divide(pool, most), strict=True):
             self._give(unit, amount)
 
+    def _settle_open(self) -> None:
+        """The same for each member; a unit that would get more than it may gets that, the others the rest."""
+        left, free = 1.0, list(self.units)
+        while True:
+            members = [(name, unit.job_class) for unit in free for name in unit.members]
+            wants = [(1.0, self._wants(name, job_class)) for name, job_class in members]
+            self.busy |= {name: got for (name, _), got in zip(members, divide(left, wants), strict=True)}
+            over = next((unit for unit in free if self._sum(unit) > self.limit[unit.job_class] + 1e-12), None)
+            if over is None:
+                return
+            self._give(over, self.limit[over.job_class])
+            left -= self._sum(over)
+            free.remove(over)
+
+    def _sum(self, unit: Unit) -> float:
+        total = 0.0
+        for name in unit.members:
+            total += self.busy[name]
+        return total
+
     def _give(self, unit: Unit, amount: float) -> None:
-        wants = [(1.0, 0.0 if self.paused[unit.job_class] else self.wants[name]) for name in unit.members]
+        wants = [(1.0, self._wants(name, unit.job_class)) for name in unit.members]
         for name, got in zip(unit.members, divide(amount, wants), strict=True):
             self.busy[name] = got
 

@@ -1,0 +1,64 @@
+"""Processes as the driver numbers them, named by the kernel. May block as long as /proc does: call it in a thread."""
+
+import os
+import pwd
+from collections.abc import Iterable
+
+from attrs import evolve
+
+from gpud.model.events import Process
+
+_INITIAL_PID_NAMESPACE = 4026531836
+"""PROC_PID_INIT_INO of the kernel: the same on every machine."""
+_LONGEST = 200
+_known: dict[int, Process] = {}
+"""By pid, of the last questions: command lines are read once. One thread at a time is here."""
+
+
+def sees_all_processes() -> bool:
+    """Are the driver's numbers, those of the whole machine, also ours? Not in a PID namespace of our own."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino == _INITIAL_PID_NAMESPACE
+    except OSError:
+        return True  # a kernel without namespaces
+
+
+def named(found: Iterable[tuple[int, int | None]]) -> tuple[Process, ...]:
+    """(pid, bytes of device memory) → processes in order of their numbers. Those that have ended by now are left out,
+    and so is this one."""
+    used: dict[int, int | None] = {}
+    for pid, count in found:  # a process stands twice where it has contexts on two instances
+        used[pid] = (used.get(pid) or 0) + count if count is not None else used.get(pid)
+    used.pop(os.getpid(), None)
+    processes = (_named(pid, used[pid]) for pid in sorted(used))
+    return tuple(process for process in processes if process is not None)
+
+
+def _named(pid: int, used: int | None) -> Process | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            started = int(file.read().rpartition(b")")[2].split()[19])
+        known = _known.get(pid)
+        if known is None or known.started != started or not known.command:
+            if len(_known) >= 4096:
+                _known.clear()
+            known = _known[pid] = Process(
+                pid=pid, started=started, user=_user(os.stat(f"/proc/{pid}").st_uid), command=_command(pid),
+                used_bytes=None,
+            )  # fmt: skip
+    except (OSError, ValueError, IndexError):
+        _known.pop(pid, None)
+        return None
+    return evolve(known, used_bytes=used)
+
+
+def _command(pid: int) -> str:
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        return " ".join(file.read(4096).decode(errors="replace").split("\0")).strip()[:_LONGEST]
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,151 @@
+"""Why a job is held now, in a sentence with evidence. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+from attrs import frozen
+
+from gpud.engine import publish
+from gpud.engine.in_words import Levels, behind, by_rule, due_ns, duration, limits, percent
+from gpud.engine.standing import class_text
+from gpud.engine.state import Client, State
+from gpud.model.counters import Counters
+from gpud.model.ids import ClientId, Slot
+from gpud.model.knobs import DeviceWords
+from gpud.model.units import FOREVER_NS, SECOND, format_duration
+from gpud.model.views import HoldView
+
+Sums = Mapping[tuple[ClientId, Slot], Counters]
+TURN_HAS = 1
+"""GPUD_TURN_HAS of gpud_page.h; a test compares them."""
+_QUIET_NS = 5 * SECOND
+"""Who holds others and has finished nothing for so long: worth a word."""
+
+
+@frozen(kw_only=True)
+class _Case:
+    """The thread of a job that is held longest."""
+
+    state: State
+    client: Client
+    slot: Slot
+    row: Counters
+    words: DeviceWords
+    peer: Client | None
+    """Who is waited for, as far as it is known."""
+    sums: Sums
+    levels: Levels
+    now: int
+
+    def by(self, knob: str, *, value: bool = False) -> str:
+        return by_rule(self.state, self.state.tenants[self.client.job], self.slot, knob, value=value)
+
+    @property
+    def peer_row(self) -> Counters | None:
+        return self.sums.get((self.peer.id, self.slot)) if self.peer is not None else None
+
+
+def hold(
+    state: State, rows: Iterable[tuple[Client, Slot, Counters]], sums: Sums, levels: Levels, now: int
+) -> HoldView | None:
+    """The hold that has lasted longest, and what it waits for. None: nothing is held."""
+    held = [row for row in rows if row[2].holding and row[2].hold_since_ns]
+    if not held:
+        return None
+    client, slot, row = min(held, key=lambda found: found[2].hold_since_ns)
+    since = max(now - row.hold_since_ns, 0)
+    entry = next((e for e in client.peers.values() if e.present == row.hold_peer), None)
+    peer = state.clients.get(entry.client) if entry else None
+    words = client.words.get(slot) or DeviceWords()
+    case = _Case(
+        state=state, client=client, slot=slot, row=row, words=words, peer=peer, sums=sums, levels=levels, now=now
+    )
+    return HoldView(
+        code=publish.REASONS.get(row.hold_reason, f"gate {row.hold_reason:#x}"),
+        text=f"held for {duration(since)}{_SENTENCES.get(row.hold_reason, _unknown)(case)}",
+        held_by=peer.job if peer is not None and peer.job in state.tenants else None,
+        for_ns=since,
+        device=slot,
+    )
+
+
+def _paused(case: _Case) -> str:
+    return f": it is paused{case.by('pause')}"
+
+
+def _preempt(case: _Case) -> str:
+    quiet, row = "", case.peer_row
+    if row is not None and row.last_finish_ns and case.now - row.last_finish_ns >= _QUIET_NS:
+        quiet = f" and has finished nothing for {format_duration((case.now - row.last_finish_ns) // SECOND * SECOND)}"
+    resume = format_duration(case.words.resume_after_ns)
+    text = f": {_job(case, 'a job of higher rank')} is active{quiet}; goes on {resume} after it is idle"
+    pause = case.words.max_pause_ns
+    if pause >= FOREVER_NS:
+        return text
+    passes = f"{format_duration(case.words.pass_ns)} of GPU time" if case.words.pass_ns else "one launch"
+    return f"{text}, {passes} after {format_duration(pause)} at most"
+
+
+def _window(case: _Case) -> str:
+    words = case.words
+    of = [f"{words.max_inflight} unfinished launches"] if words.max_inflight else []
+    of += [f"{format_duration(words.max_inflight_ns)} of unfinished GPU time"] if words.max_inflight_ns else []
+    by = case.by("max_inflight") or case.by("max_inflight_time")
+    if not by and words.gate & publish.GATE_SHARE:
+        by = ", so that others have their time back soon"
+    return f": its window of {' or '.join(of) or 'unfinished launches'} is full{by}"
+
+
+def _budget(case: _Case) -> str:
+    level = case.levels.get((case.client.job, case.slot))
+    if level is None or level.cap_ppm is None:
+        return ": it has used up its GPU time"
+    found = sorted(limits(case.state, case.state.tenants[case.client.job], case.slot))
+    # What is in force may be less than any of them: a part of what holds for several jobs together.
+    by = next((text for ppm, text in found if ppm >= level.cap_ppm), found[-1][1] if found else "")
+    due = due_ns(level, case.now)
+    goes_on = f"; goes on in {duration(due)}" if due else ""
+    return f": it has used up its GPU time, {percent(level.cap_ppm)} of the device now{', ' if by else ''}{by}{goes_on}"
+
+
+def _rate(case: _Case) -> str:
+    launches, blocks = case.by("max_launch_rate", value=True), case.by("max_block_rate", value=True)
+    what = "launches" if launches and not blocks else "blocks" if blocks and not launches else "launches or blocks"
+    return f": its {what} come faster than they may{launches or blocks}"
+
+
+def _copy(case: _Case) -> str:
+    return f": its copies come faster than they may{case.by('max_copy_rate', value=True)}"
+
+
+def _share(case: _Case) -> str:
+    own = case.levels.get((case.client.job, case.slot))
+    theirs = case.levels.get((case.peer.job, case.slot)) if case.peer is not None else None
+    has = case.peer_row is None or case.peer_row.turn == TURN_HAS
+    text = f": {_job(case, 'another job')} {'has the turn' if has else 'is next'}"
+    if own is None or not own.share_ppm:
+        return text
+    text += f"; this job is {behind(own.lag_ns)} its share of {percent(own.share_ppm)}"
+    return f"{text}, that one {behind(theirs.lag_ns)} its own" if theirs is not None and theirs.share_ppm else text
+
+
+def _unknown(case: _Case) -> str:
+    stack = case.state.stack_on(case.slot) if case.slot in case.state.runs else ()
+    return f" by the policy {', '.join(applied.name for applied in stack) or 'of no file'}"
+
+
+_SENTENCES = {
+    publish.GATE_PAUSED: _paused,
+    publish.GATE_PREEMPT: _preempt,
+    publish.GATE_WINDOW: _window,
+    publish.GATE_BUDGET: _budget,
+    publish.GATE_RATE: _rate,
+    publish.GATE_COPY: _copy,
+    publish.GATE_SHARE: _share,
+}
+
+
+def _job(case: _Case, unknown: str) -> str:
+    holder = case.state.tenants.get(case.peer.job) if case.peer is not None else None
+    if holder is None:
+        return unknown
+    return f"job {holder.id} ({', '.join(filter(None, (holder.name, class_text(case.state, holder))))})"

@@ -1,0 +1,65 @@
+"""Processes on a device that no hook of this daemon is in: found by the driver's list, shown, said once. Pure."""
+
+from attrs import evolve
+
+from gpud.engine.state import Client, State
+from gpud.model import effects as do
+from gpud.model.effects import Effect
+from gpud.model.events import DriverTold, Process
+from gpud.model.ids import uuid_text
+from gpud.model.units import SECOND
+
+LOOK_S = 5.0
+"""Between two looks while anybody is attached."""
+SETTLED_NS = 3 * SECOND
+"""A program that ran before the daemon attaches within a second or two: until then nothing is said of it."""
+_REMEMBERED_NS = 600 * SECOND
+"""How long after its end a client may still be in an answer of a slow driver."""
+
+
+def hear(state: State, event: DriverTold, now: int) -> list[Effect]:
+    """Takes what the driver told; a line for each process that is seen without a hook for the first time."""
+    state.seen |= {uuid: evolve(seen, when_ns=now) for uuid, seen in event.devices.items()}
+    state.left = [left for left in state.left if now - left[0] < _REMEMBERED_NS]
+    just_left = {(pid, started) for when, pid, started in state.left if when >= event.asked_ns}
+    effects: list[Effect] = []
+    for uuid, seen in event.devices.items():
+        if seen.processes is None:
+            state.strangers.pop(uuid, None)
+            continue
+        found = _without_hook(state, seen.processes)
+        state.strangers[uuid] = tuple(one for one in found if (one.pid, one.started) not in just_left)
+        for process in state.strangers[uuid]:
+            key = (process.pid, process.started)
+            since = state.strange_since.setdefault(key, now)
+            if now - since >= SETTLED_NS and key not in state.told_of:
+                state.told_of.add(key)
+                effects.append(do.Record(level="warning", text=_sentence(state, uuid, process)))
+    here = {(one.pid, one.started) for found in state.strangers.values() for one in found}
+    state.told_of &= here
+    state.strange_since = {key: since for key, since in state.strange_since.items() if key in here}
+    return effects
+
+
+def left(state: State, client: Client, now: int) -> None:
+    """It is no client any more; the driver may be about to name its process all the same."""
+    state.left.append((now, client.who.pid, client.who.started))
+
+
+def of_device(state: State, uuid: bytes) -> tuple[Process, ...]:
+    """As the driver told last, without those that have attached since."""
+    return _without_hook(state, state.strangers.get(uuid, ()))
+
+
+def _without_hook(state: State, processes: tuple[Process, ...]) -> tuple[Process, ...]:
+    clients = {(client.who.pid, client.who.started) for client in state.clients.values()}
+    return tuple(one for one in processes if (one.pid, one.started) not in clients)
+
+
+def _sentence(state: State, uuid: bytes, process: Process) -> str:
+    slot = next((slot for slot, device in state.devices.items() if device.uuid == uuid), None)
+    device = f"device {slot}" if slot is not None else f"device {uuid_text(uuid)}"
+    return (
+        f"process {process.pid} ({process.command or '?'}) of {process.user} is on {device} without gpud: no policy "
+        "holds it, and no share counts it"
+    )
