@@ -135,7 +135,7 @@ def rig(
     switch_ms: float | None = None,
     devices: int = 1,
 ) -> Iterator[Rig]:
-    """A node whose devices take so long (model ms, or several of them in a text) for kernels of these names.
+    """A node whose devices take so long (model ms, or several of them in a text) for kernels of these names; "": by their blocks.
 
     `policies`: file names and texts, in place of the shipped ones; `policy` applies to every device, else those that
     `policies` says. Without both there is no daemon. `binary` is what `load_program` has compiled.
@@ -180,7 +180,7 @@ def _write_profile(directory: Path, kernels: Mapping[str, float | str], scale: f
     (directory / f"{BASE}.toml").write_text((sim_dir() / "profiles" / f"{BASE}.toml").read_text())
     lines = [f'base = "{BASE}"', "[timing]", f"time_scale = {scale}"]
     lines += [f"switch_ms = {switch_ms}"] if switch_ms is not None else []
-    lines += ["[kernels]", *(f'"{name}" = "{took}"' for name, took in kernels.items())]
+    lines += ["[kernels]", *(f'"{name}" = "{took}"' for name, took in kernels.items() if took)]
     profile = directory / "bench.toml"
     profile.write_text("\n".join(lines) + "\n")
     return profile

@@ -62,7 +62,8 @@ def by_rule(state: State, tenant: Tenant, slot: Slot, knob: str, *, value: bool 
 
 def left_ns(level: Level, now: int) -> int:
     """What a cap leaves now, as far as the daemon knows; below zero: owed."""
-    return level.cap_ns + max(now - level.at_ns, 0) * (level.cap_ppm or 0) // _WHOLE
+    left = level.cap_ns + max(now - level.at_ns, 0) * (level.cap_ppm or 0) // _WHOLE
+    return min(left, level.burst_ns)
 
 
 def due_ns(level: Level, now: int) -> int:

@@ -205,6 +205,7 @@ def _is_sane(level: Level) -> bool:
         and 0 <= level.at_ns < 2**62
         and all(0 <= ppm <= 10**6 for ppm in (level.cap_ppm or 0, level.share_ppm))
         and 0 <= level.busy_ppm < 2**40
+        and 0 <= level.burst_ns <= 2**62
         and all(0 <= spent < 2**64 for _, spent in level.spent)
     )
 

@@ -88,6 +88,7 @@ class Divided:
                     spent=tuple((client, seen.spent_ns) for client, seen in spent.items() if seen.seen),
                     busy_ppm=at.used_ppm,
                     faults=at.faults,
+                    burst_ns=min(at.burst_ns, 2**62),
                 )
             )
         return found

@@ -137,3 +137,5 @@ class Level:
     """What it used about then."""
     faults: int = 0
     """Words of its clients that could not be."""
+    burst_ns: int = 2**62
+    """What a cap leaves is never more than this."""

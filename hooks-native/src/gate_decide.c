@@ -51,9 +51,10 @@ static struct gpud_decision look_at_peers(const struct gpud_control_device *knob
         const struct gpud_presence_page *page = gpud_peer_above(knobs, &knobs->peers[i], peers, present_count);
         if (page == NULL)
             continue;
+        const struct gpud_presence_device *peer = gpud_peer_at(page, device);
         uint64_t until = GPUD_NEVER;
-        if (!gpud_load_acquire(&gpud_peer_at(page, device)->active)) {
-            uint64_t since = gpud_load(&gpud_peer_at(page, device)->idle_since_ns);
+        if (!gpud_load_acquire(&peer->active) && gpud_load_acquire(&peer->turn) != GPUD_TURN_ASKS) {
+            uint64_t since = gpud_load(&peer->idle_since_ns);
             if (since == 0)             /* has never been active */
                 continue;
             until = gpud_sum_to(since, resume_after);

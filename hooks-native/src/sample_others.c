@@ -39,7 +39,7 @@ struct gpud_others gpud_others_look(uint32_t device, uint64_t now)
         if (generation == 0)
             continue;
         if (present < GPUD_MAX_PRESENT && gpud_load(&gpud_present[present]->header.generation) == generation)
-            word = gpud_load_acquire(gpud_peer_edge_word(&gpud_present[present]->device[device]));
+            word = gpud_load_acquire(gpud_peer_edge_word(gpud_peer_at(gpud_present[present], device)));
         others.active += GPUD_EDGE_ACTIVE(word) != 0;
         others.trace += mix(generation ^ mix(word + 1));    /* in whichever order the table has them */
     }

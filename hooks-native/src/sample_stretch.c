@@ -93,7 +93,6 @@ static void open(uint32_t device, struct gpud_stretch *stretch, uint32_t from, C
     stretch->all_entered = gpud_marks(device).entered;
     stretch->charged_ns = charged_ns;
     stretch->unsure = gpud_cost_unsure();
-    gpud_add(&waits, 1);        /* its launches are set right here, and not by a run of the window, too */
     stretch->beside = gpud_sample_beside(device);
     stretch->began_ns = now;
     stretch->others = gpud_others_look(device, now);
@@ -221,7 +220,7 @@ static void settle(uint32_t device, const struct gpud_measured *one, double ns, 
         return;
     gpud_add(&gpud_samplers[device].stretches, 1);
     if (one->alone && one->attachment == gpud_load_acquire(&gpud_attachment))
-        gpud_add(&gpud_presence()->device[device].spent_ns, (uint64_t)ns - one->charged_ns);
+        gpud_add(&gpud_presence_at(device)->spent_ns, (uint64_t)ns - one->charged_ns);
     gpud_cost_correct(device, one->launches, one->charged_ns, (uint64_t)ns);
 }
 

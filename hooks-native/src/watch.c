@@ -33,7 +33,8 @@ bool gpud_watch_anew(struct gpud_thread *thread, uint64_t now)
         const struct gpud_presence_device *device = gpud_peer_at(page, thread->device);
         uint64_t word = gpud_load_acquire(gpud_peer_edge_word(device));
         uint64_t since = gpud_load(&device->idle_since_ns);
-        all_quiet &= !GPUD_EDGE_ACTIVE(word) && (since == 0 || gpud_sum_to(since, resume_after) <= now);
+        all_quiet &= !GPUD_EDGE_ACTIVE(word) && gpud_load_acquire(&device->turn) != GPUD_TURN_ASKS &&
+                     (since == 0 || gpud_sum_to(since, resume_after) <= now);
         watch_word(thread, gpud_peer_edge_word(device), word);
     }
     if (!all_quiet)

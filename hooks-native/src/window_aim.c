@@ -99,7 +99,7 @@ static void learn_shorter(struct gpud_window *window, double took, double of)
     window->expected = most > step ? most - step : 1 / of;
 }
 
-uint64_t gpud_aim_finished(struct gpud_window *window, const struct gpud_group *head, uint64_t now)
+void gpud_aim_finished(struct gpud_window *window, const struct gpud_group *head, uint64_t now)
 {
     uint64_t start = began(window, head), unfinished = window->unfinished_ns > start ? window->unfinished_ns : 0;
     uint64_t took = now > start ? now - start : 1, since = unfinished != 0 ? now - unfinished : took;
@@ -109,7 +109,6 @@ uint64_t gpud_aim_finished(struct gpud_window *window, const struct gpud_group *
     window->finished_ns = now;
     window->unfinished_ns = window->waited_ns = window->asked = 0;
     window->late = (double)late / of;
-    uint64_t known = unfinished != 0 ? since : late > 0 && now > end && window->expected > 0 ? now - end : took;
     if (!(window->expected > 0)) {
         window->expected = ratio;
     } else if (since <= (took / 16 > PRECISE_NS ? took / 16 : PRECISE_NS)) {
@@ -133,7 +132,6 @@ uint64_t gpud_aim_finished(struct gpud_window *window, const struct gpud_group *
         window->expected += (((double)took - (double)since / 2) / of - window->expected) / 4;
         window->finished_ns = now - since / 2;
     }
-    return known;
 }
 
 bool gpud_aim_wants_check(struct gpud_window *window, uint64_t now)

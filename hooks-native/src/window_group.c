@@ -251,12 +251,8 @@ void gpud_group_ask(uint32_t device, uint64_t now)
             gpud_store_total(&gpud_exiting, 1);
         /* Finished, or failed: then nothing of it runs any more either. */
         uint64_t took_ns = now - group->began_ns;
-        if (group == head) {
-            uint64_t late_ns = gpud_aim_finished(window, head, now);
-            gpud_run_ended(device, head, window->finished_ns, late_ns, now);
-        } else {
-            gpud_run_other(device, group);
-        }
+        if (group == head)
+            gpud_aim_finished(window, head, now);
         gpud_group_remove(window, i);
         check_dry(window, &asking, took_ns, waited_ns, now);
         break;              /* there is room now; whether more is finished can wait */

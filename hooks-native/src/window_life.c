@@ -74,7 +74,6 @@ void gpud_window_idle(uint32_t device, uint64_t proven_ns)
             gpud_group_remove(window, i);
     }
     window->unfinished_ns = window->waited_ns = 0;
-    gpud_run_break(device);
     gpud_window_publish(device);
     pthread_mutex_unlock(&window->lock);
 }
@@ -153,7 +152,6 @@ void gpud_window_context_gone(uint32_t device, CUcontext context)
         found = true;
     }
     if (found) {
-        gpud_run_break(device);
         window->unfinished_ns = window->waited_ns = 0;
         gpud_window_publish(device);
     }
@@ -162,8 +160,6 @@ void gpud_window_context_gone(uint32_t device, CUcontext context)
 
 void gpud_window_forget(void)
 {
-    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
-        gpud_run_break(device);
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
         gpud_windows[device] = (struct gpud_window){ .lock = PTHREAD_MUTEX_INITIALIZER };
 }

@@ -88,16 +88,11 @@ void gpud_group_ask(uint32_t device, uint64_t now);
 struct gpud_group *gpud_aim_head(struct gpud_window *window);   /* the oldest group with an event, or NULL */
 uint64_t gpud_aim(struct gpud_window *window, uint64_t now);           /* when to ask about it */
 uint64_t gpud_aim_wake(struct gpud_window *window, uint64_t now);      /* … and until when whoever will ask may sleep */
-/* It is finished: learns from that, before it is removed. Its end, as far as can be told, is window->finished_ns then; how late that may be: */
-uint64_t gpud_aim_finished(struct gpud_window *window, const struct gpud_group *head, uint64_t now);
+/* It is finished: learns from that, before it is removed. */
+void gpud_aim_finished(struct gpud_window *window, const struct gpud_group *head, uint64_t now);
 /* Was nothing at all left to run when a group was found finished? Then that was late. */
 bool gpud_aim_wants_check(struct gpud_window *window, uint64_t now);
 void gpud_aim_checked(struct gpud_window *window, bool dry, uint64_t now);
-
-/* window_run.c; window locked. The oldest group has ended at `end_ns`, which is known but for `late_ns`; it is not removed yet. */
-void gpud_run_ended(uint32_t device, const struct gpud_group *group, uint64_t end_ns, uint64_t late_ns, uint64_t now);
-void gpud_run_other(uint32_t device, const struct gpud_group *group);      /* one that was not the oldest */
-void gpud_run_break(uint32_t device);       /* groups were taken out without a known end */
 
 /* window_life.c; window locked: takes back what sleeping threads were granted and did not use. */
 void gpud_window_revoke(uint32_t device, uint64_t now);

@@ -171,6 +171,7 @@ def test_levels_in_words() -> None:
     assert due_ns(level, SECOND + 4 * MS) == 16 * MS
     assert due_ns(level, SECOND + 40 * MS) == 0
     assert due_ns(evolve(level, cap_ppm=0), SECOND) == 0, "never"
+    assert left_ns(evolve(level, burst_ns=3 * MS), 100 * SECOND) == 3 * MS, "nobody looks at an idle device"
     assert [behind(lag) for lag in (0, 5 * MS, -5 * MS)] == ["even with", "5ms behind", "5ms ahead of"]
 
 

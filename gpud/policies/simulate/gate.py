@@ -14,6 +14,7 @@ from gpud.policies.simulate.gate_words import (
     PREEMPT,
     RATE,
     SHARE,
+    TURN_ASKS,
     WINDOW,
     Decision,
     Own,
@@ -77,7 +78,7 @@ def _peers(words: Words, peers: Sequence[Peer], now: int) -> Decision | None:
         if not peer.known or peer.rank >= words.rank:
             continue
         until = NEVER
-        if not peer.active:
+        if not peer.active and peer.turn != TURN_ASKS:
             if peer.idle_since_ns == 0:
                 continue
             until = later(peer.idle_since_ns, words.resume_after_ns)

@@ -42,7 +42,7 @@ static void by_launches(void)
         CHECK(slot == NULL || gpud_load(&slot->hold_reason) == GPUD_GATE_RATE, "its slot says why");
         limits_stop(&worker);
     }
-    CHECK(fastest <= 60 * GPUD_MILLISECOND, "not much longer: %llu us", (unsigned long long)fastest / 1000);
+    CHECK(fastest <= 100 * GPUD_MILLISECOND, "not much longer: %llu us", (unsigned long long)fastest / 1000);
 }
 
 static void by_blocks(void)
@@ -65,7 +65,7 @@ static void by_blocks(void)
         CHECK(blocks >= (before + 20) * 200, "%llu blocks counted", (unsigned long long)blocks);
         limits_stop(&worker);
     }
-    CHECK(fastest <= 60 * GPUD_MILLISECOND, "not much longer: %llu us", (unsigned long long)fastest / 1000);
+    CHECK(fastest <= 100 * GPUD_MILLISECOND, "not much longer: %llu us", (unsigned long long)fastest / 1000);
 }
 
 /* A burst passes at once, without a look at each; what is drawn and not used is given back. */
@@ -155,7 +155,7 @@ static void by_bytes(void)
         CHECK(took >= 40 * GPUD_MILLISECOND, "500 kB at 10 MB/s take %llu us", (unsigned long long)took / 1000);
         fastest = took < fastest ? took : fastest;
     }
-    CHECK(fastest <= 80 * GPUD_MILLISECOND, "not much longer: %llu us", (unsigned long long)fastest / 1000);
+    CHECK(fastest <= 120 * GPUD_MILLISECOND, "not much longer: %llu us", (unsigned long long)fastest / 1000);
     copy(UINT64_MAX, CUDA_ERROR_INVALID_VALUE); /* refused by the driver: nothing is owed for it */
     uint64_t at = gpud_now();
     copy(1000, CUDA_SUCCESS);
