@@ -28,8 +28,8 @@ from gpud.model.units import SECOND
 
 log = logging.getLogger("gpud.sessions")
 
-HANDSHAKE_S = 2.0
-"""For each answer until a client is known and has its pages mapped."""
+HANDSHAKE_S = 5.0
+"""For each answer until a client is known and has its pages mapped; as long as a hook waits for the daemon."""
 LAUNCH_S = 5.0
 MOST_CONNECTIONS = 2048
 

@@ -33,8 +33,8 @@ static inline bool gpud_ask_windowed(const struct gpud_ask *ask)
 /* The credit line of a slot of the device; NULL: the shared slot has none. */
 struct gpud_credit *gpud_credit_of(uint32_t device, const struct gpud_slot *slot);
 
-/* The launch is one that the thread's credit still covers, though it has to take the slow path (a capture is open, another stream): true, and
- * it is paid. */
+/* The launch is one that the thread's credit still covers, though it has to take the slow path (a capture is open, another stream):
+ * true, and it is paid. */
 bool gpud_credit_again(struct gpud_thread *thread, const struct gpud_ask *ask);
 /* Ends the thread's credit on its current device: what it has not used is given back, what it has is counted. */
 void gpud_credit_settle(struct gpud_thread *thread);

@@ -1,5 +1,5 @@
-/* cuda_copies.h: the rows of cuda_symbols.h that copy: their bytes are counted, and gated under max_copy_rate. Those that prove that work is
- * finished are in cuda_symbols.h. */
+/* cuda_copies.h: the rows of cuda_symbols.h that copy: their bytes are counted, and gated under max_copy_rate. Those that prove that
+ * work is finished are in cuda_symbols.h. */
 
 CU_COPY_TWINS(4000, 7000, cuMemcpy, _ptds, (CUdeviceptr to, CUdeviceptr from, size_t bytes), (to, from, bytes), bytes, NULL)
 CU_COPY_TWINS(4000, 7000, cuMemcpyAsync, _ptsz, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream),

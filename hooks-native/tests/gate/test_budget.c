@@ -1,5 +1,5 @@
-/* test_budget.c: caps of GPU time: draws of credit, what is given back and when, and everything that a cap must survive. Caps have rate 0 where
- * they can: then how much passes does not depend on time. */
+/* test_budget.c: caps of GPU time: draws of credit, what is given back and when, and everything that a cap must survive. Caps have
+ * rate 0 where they can: then how much passes does not depend on time. */
 #include <signal.h>
 #include <sys/wait.h>
 #include "limits.h"
@@ -386,7 +386,8 @@ static void forked(void)
     CHECK(status == 0, "the child's checks");
     fake_launch_of(KERNEL, 1, stream, 0, 0);
     fake_synchronise(stream, 0);
-    CHECK(limits_spent(0) == spent + 2 * COST, "the parent goes on with its own: %llu", (unsigned long long)((limits_spent(0) - spent) / COST));
+    CHECK(limits_spent(0) == spent + 2 * COST, "the parent goes on with its own: %llu",
+          (unsigned long long)((limits_spent(0) - spent) / COST));
     limits_gate(0, 0);
 }
 

@@ -1,5 +1,5 @@
-/* test_pair.c: two processes that see each other's presence pages take turns by themselves, without a daemon: by their shares, one at a time,
- * and one goes on when the other dies with the turn. */
+/* test_pair.c: two processes that see each other's presence pages take turns by themselves, without a daemon: by their shares, one at
+ * a time, and one goes on when the other dies with the turn. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
