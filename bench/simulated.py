@@ -135,7 +135,7 @@ def rig(
     switch_ms: float | None = None,
     devices: int = 1,
 ) -> Iterator[Rig]:
-    """A node whose devices take so long for kernels of these names (model ms; several of them in a text; "": by blocks).
+    """A node whose devices take so long for kernels of these names (model ms; or several in a text; "": by blocks).
 
     `policies`: file names and texts, in place of the shipped ones; `policy` applies to every device, else those that
     `policies` says. Without both there is no daemon. `binary` is what `load_program` has compiled.
