@@ -251,7 +251,7 @@ int main(void)
     sampled_bind();
     fake_latency_ns = 6 * US;
     bursts("kernels of 20 us", 40, 500, 20 * US, 20 * US, 0.05, 20);
-    bursts("kernels of 5 us", 40, 800, 5 * US, 5 * US, 0.05, 20);
+    bursts("kernels of 5 us", 40, 800, 5 * US, 5 * US, 0.05, 25);
     bursts("kernels of 6 ms", 5, 40, 6 * MS, 6 * MS, 0.05, 1000);
     bursts("cost by data, 5 to 95 us", 40, 500, 5 * US, 95 * US, 0.05, 20);
     mixes();
