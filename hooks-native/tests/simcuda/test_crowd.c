@@ -31,11 +31,12 @@ static void neighbour(int socket)
         put_word(data + 0, word(data));
         expected = expected * 3 + 1;
         CHECK(word(data) == expected, "%u, not %u", word(data), expected);
-        for (int i = 0; i < 10000 && n == 1 && asked == 'e' && (left() != before || files_of(pid) != files); i++)
+        int open = files_of(pid);       /* one that is just being closed may have been counted at first */
+        for (int i = 0; i < 10000 && n == 1 && asked == 'e' && (left() != before || open > files); i++, open = files_of(pid))
             usleep(1000);
         if (n == 1 && asked == 'e') {
             CHECK(left() == before, "%zd bytes are lost", (ssize_t)(before - left()));
-            CHECK(files_of(pid) == files, "%d files are open, and were %d", files_of(pid), files);
+            CHECK(open <= files, "%d files are open, and were %d", open, files);
             CHECK(device_process() == pid, "another device process");
         }
         if (n == 1)
