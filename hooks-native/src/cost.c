@@ -15,6 +15,7 @@ struct gpud_known gpud_costs_known[GPUD_COST_SETS][GPUD_COST_WAYS];
 uint64_t gpud_cost_time;
 pthread_mutex_t gpud_cost_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t unsure_count;           /* launches charged by guess or by too few samples */
+static uint64_t young_count;            /* … of functions whose estimate still moves */
 static uint32_t used;                   /* 1: something is in the table */
 
 static struct gpud_cost *way_of(const struct gpud_known *of)
@@ -182,7 +183,9 @@ uint32_t gpud_cost_now(uint32_t device, const void *function, uint64_t blocks, b
         gpud_add(&unsure_count, 1);
     if (of != NULL && flags & GPUD_COST_UNSURE)
         note_unsure(of, ns);
-    if (of != NULL && !*young)
+    if (*young)
+        gpud_add(&young_count, 1);
+    else if (of != NULL)
         *young = is_worth_another(of, flags);
     return ns;
 }
@@ -196,6 +199,11 @@ bool gpud_cost_take_sample(const void *function, uint64_t blocks)
     if (worth && of != NULL)
         gpud_store(&of->tried_ns, gpud_now());
     return worth;
+}
+
+uint64_t gpud_cost_young(void)
+{
+    return gpud_load(&young_count);
 }
 
 uint64_t gpud_cost_unsure(void)

@@ -85,11 +85,13 @@ struct gpud_measure {
 void gpud_cost_learn(uint32_t device, uint64_t key, uint64_t blocks, const struct gpud_measure *measure, uint64_t now);
 /* What a pair of events with nothing in between measured, in an empty stream. */
 void gpud_cost_empty_pair(uint32_t device, uint64_t ns);
-/* Over a stretch of `launches` in which this client alone kept the device busy, `charged_ns` (factor included) was charged for `took_ns`. */
-void gpud_cost_correct(uint32_t device, uint64_t launches, uint64_t charged_ns, uint64_t took_ns);
+/* Over a stretch of `launches` in which this client alone kept the device busy, `charged_ns` was charged, with this factor in it, for `took_ns`. */
+void gpud_cost_correct(uint32_t device, uint64_t launches, uint64_t charged_ns, double factor, uint64_t took_ns);
+double gpud_cost_factor(uint32_t device);
 bool gpud_cost_varies(uint32_t device);     /* launches of one kind differ in their cost, by their data maybe */
-/* Launches so far for whose cost there was nothing good to go by. */
+/* Launches so far for whose cost there was nothing good to go by; and of functions that were still worth a sample each. */
 uint64_t gpud_cost_unsure(void);
+uint64_t gpud_cost_young(void);
 void gpud_cost_publish(void);   /* new activity pages: factor_ppm, estimated */
 
 #pragma GCC visibility pop

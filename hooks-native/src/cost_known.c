@@ -57,12 +57,12 @@ static uint32_t follow(double *mean, double *spread, uint32_t count, uint32_t me
     return count;
 }
 
-void gpud_known_clean(struct gpud_known *of, double ns, bool busy, bool exact, uint64_t now)
+void gpud_known_clean(struct gpud_known *of, double ns, enum gpud_exact exact, uint64_t now)
 {
     of->clean_ns = now;
-    if (of->exact && !exact)
+    if (exact < of->exact)
         return;
-    if ((exact && !of->exact) || changed(of, ns))
+    if (exact > of->exact || changed(of, ns))
         restart(of);
     of->exact = exact;
     of->life++;
@@ -72,7 +72,7 @@ void gpud_known_clean(struct gpud_known *of, double ns, bool busy, bool exact, u
         of->warm = 1;
     }
     of->clean = follow(&of->mean, &of->spread, of->clean, varied(of) ? MEMORY_VARIED : MEMORY, ns);
-    if (busy)
+    if (exact == GPUD_EXACT)
         of->busy_count = follow(&of->busy, &of->busy_spread, of->busy_count, MEMORY, ns);
     of->shared = of->whole_count = of->shared_busy = 0;
 }
@@ -161,7 +161,8 @@ bool gpud_known_young(const struct gpud_known *of)
 {
     if (of->clean < ENOUGH)
         return gpud_known_unsure(of);
-    return of->life < MEMORY_VARIED && of->spread > ERROR_SQUARED * of->mean * of->mean * of->clean;
+    /* What differs may be the measuring, where more than the launch is in it: more samples make that no better. */
+    return of->exact == GPUD_EXACT && of->life < MEMORY_VARIED && of->spread > ERROR_SQUARED * of->mean * of->mean * of->clean;
 }
 
 bool gpud_known_steady(const struct gpud_known *of)

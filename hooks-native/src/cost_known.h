@@ -26,7 +26,7 @@ struct gpud_known {
     uint32_t whole_count;
     uint32_t shared_busy;   /* 1: those that count were measured with nothing but the launch between the events */
     int32_t aside;          /* clean samples in a row that were off the mean by much, on this side */
-    uint32_t exact;         /* 1: the samples in `mean` hold nothing but the launch; inexact ones are not wanted any more */
+    uint32_t exact;         /* enum gpud_exact of the samples in `mean`; less exact ones are not wanted any more */
     uint32_t warm;          /* 1: the first sample has been replaced */
     uint32_t device;
     /* Read and written without lock: */
@@ -39,8 +39,9 @@ struct gpud_known {
 
 void gpud_known_begin(struct gpud_known *of, uint32_t device);      /* nothing is known */
 
-/* `busy`: measured with nothing but the launch between the events. `exact`: that, or what else lies there is known and taken off. */
-void gpud_known_clean(struct gpud_known *of, double ns, bool busy, bool exact, uint64_t now);
+/* What a sample holds beside the launch: what is not known; what is known about, and taken off; nothing. */
+enum gpud_exact { GPUD_INEXACT, GPUD_CORRECTED, GPUD_EXACT };
+void gpud_known_clean(struct gpud_known *of, double ns, enum gpud_exact exact, uint64_t now);
 /* `slice_ns`: how long the others have the device in between, as far as is known on this device; what this sample says of it is learned. */
 void gpud_known_shared(struct gpud_known *of, double ns, bool busy, uint32_t others, double *slice_ns);
 void gpud_known_doubt(struct gpud_known *of);       /* it may be another function now */

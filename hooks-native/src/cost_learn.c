@@ -28,6 +28,7 @@ static struct {
     double pair_ns;                     /* smallest empty pair; 0: not known */
     double gap_ns;                      /* what a launch into an empty stream takes beside its cost; 0: not known */
     double variance;                    /* of launches of one kind, relative: mean over recent samples */
+    double uncertain;                   /* … and of the mean of those that were sampled */
     uint32_t varies;
     double slice_ns;                    /* what another client's turn on the device takes; 0: not known */
     uint64_t clean_ns;                  /* when a clean sample came last, or the first of any kind */
@@ -67,18 +68,18 @@ static void note_prior(uint64_t blocks, double ns)
     gpud_store(&guess_block_ps, (uint64_t)(recent_ns * 1000 / recent_blocks));
 }
 
-/* What lies between the two events beside the launch itself, as far as it is known (`exact`). In an empty stream the device waits
+/* What lies between the two events beside the launch itself, as far as it is known. In an empty stream the device waits
  * for the launch after the first event; how long is told by kernels that are measured both ways. */
-static double overhead(uint32_t device, const struct gpud_known *of, const struct gpud_measure *measure, bool *exact)
+static double overhead(uint32_t device, const struct gpud_known *of, const struct gpud_measure *measure, enum gpud_exact *exact)
 {
-    *exact = true;
+    *exact = GPUD_EXACT;
     if (measure->busy)
         return 0;
     double gap = (double)measure->ns - of->busy;
     if (measure->clean && gpud_known_steady(of) && gap > 0 && gap < GAP_MOST_NS * gpud_sample_scale())
         follow(&devices[device].gap_ns, gap);
-    *exact = devices[device].gap_ns > 0;
-    return *exact ? devices[device].gap_ns : devices[device].pair_ns;
+    *exact = devices[device].gap_ns > 0 ? GPUD_CORRECTED : GPUD_INEXACT;
+    return devices[device].gap_ns > 0 ? devices[device].gap_ns : devices[device].pair_ns;
 }
 
 static void note_variance(uint32_t device, const struct gpud_known *of)
@@ -86,6 +87,7 @@ static void note_variance(uint32_t device, const struct gpud_known *of)
     double variance = of->mean > 0 ? of->spread / (of->mean * of->mean) : 0;
 
     devices[device].variance += (variance - devices[device].variance) / RECENT;
+    devices[device].uncertain += (variance / (of->clean + 1) - devices[device].uncertain) / RECENT;
     gpud_store(&devices[device].varies, devices[device].variance > VARIES);
 }
 
@@ -104,12 +106,12 @@ void gpud_cost_learn(uint32_t device, uint64_t key, uint64_t blocks, const struc
     gpud_store(&gpud_cost_time, now);
     struct gpud_known *of = gpud_cost_place(key, device);
     if (of != NULL) {
-        bool exact;
+        enum gpud_exact exact;
         double ns = (double)measure->ns - overhead(device, of, measure, &exact);
         ns = ns > 0 ? ns : 0;
         of->device = device;
         if (measure->clean) {
-            gpud_known_clean(of, ns, measure->busy, exact, now);
+            gpud_known_clean(of, ns, exact, now);
             note_prior(blocks, ns);
             note_variance(device, of);
         } else {
@@ -131,12 +133,14 @@ void gpud_cost_empty_pair(uint32_t device, uint64_t ns)
     pthread_mutex_unlock(&gpud_cost_lock);
 }
 
-/* Took ÷ charged, as far as that differs from 1 by more than the luck of a sum of launches that vary. */
-static double significant(uint32_t device)
+/* Took ÷ charged. What stretches say is off by the luck of their launches, what was charged by that of the samples it rests on: either
+ * counts as much as it is certain. Unless they differ by more than luck: then launches are not what their samples say. */
+static double factor_of_sums(uint32_t device)
 {
     double raw = devices[device].raw_ns, off = devices[device].took_ns / raw - 1, luck = devices[device].luck_ns2 / (raw * raw);
+    double wrong = off * off - 4 * luck > devices[device].uncertain ? off * off - 4 * luck : devices[device].uncertain;
 
-    return off * off <= 4 * luck ? 1 : 1 + off * (1 - 4 * luck / (off * off));
+    return 1 + off * wrong / (wrong + luck);
 }
 
 /* Where the way of working has changed, what was before counts no more. */
@@ -168,25 +172,25 @@ bool gpud_cost_varies(uint32_t device)
     return gpud_load(&devices[device].varies);
 }
 
-void gpud_cost_correct(uint32_t device, uint64_t launches, uint64_t charged_ns, uint64_t took_ns)
+void gpud_cost_correct(uint32_t device, uint64_t launches, uint64_t charged_ns, double charged_factor, uint64_t took_ns)
 {
     if (charged_ns == 0 || launches == 0 || pthread_mutex_trylock(&gpud_cost_lock) != 0)
         return;
-    double before = gpud_cost_factor(device), raw_ns = (double)charged_ns / before;
+    double before = gpud_cost_factor(device), raw_ns = (double)charged_ns / charged_factor;
     double luck_ns2 = raw_ns * raw_ns * (devices[device].variance + LEAST_VARIANCE) / (double)launches;
 
     look_aside(device, raw_ns, (double)took_ns, luck_ns2);
     devices[device].raw_ns += raw_ns;
     devices[device].took_ns += (double)took_ns;
     devices[device].luck_ns2 += luck_ns2;
-    double factor = significant(device);
+    double factor = factor_of_sums(device);
     factor = factor < 0.25 ? 0.25 : factor > 4 ? 4 : factor;
     if (devices[device].raw_ns > MEMORY_NS) {
         devices[device].raw_ns /= 2;
         devices[device].took_ns /= 2;
         devices[device].luck_ns2 /= 2;
     }
-    if (factor > before * (1 + STEP) || factor < before * (1 - STEP) || (factor == 1 && before < 1) || (factor == 1 && before > 1)) {
+    if (factor > before * (1 + STEP) || factor < before * (1 - STEP)) {
         uint32_t ppm = (uint32_t)(factor * 1e6 + 0.5);
         gpud_store(&devices[device].factor_ppm, ppm);
         gpud_cost_charge_all();

@@ -20,7 +20,6 @@ void gpud_cost_charge(struct gpud_known *of);       /* makes what is known what 
 void gpud_cost_charge_all(void);
 
 /* cost_learn.c; without the lock. */
-double gpud_cost_factor(uint32_t device);
 uint64_t gpud_cost_guess(uint64_t blocks);          /* nothing is known of this function */
 
 #pragma GCC visibility pop

@@ -230,10 +230,12 @@ void gpud_sample_end(struct gpud_sample *sample, CUstream stream, CUresult resul
         return;
     }
     struct gpud_sampler *sampler = &gpud_samplers[pending->device];
-    pending->next_ns = pending->launched_ns + gpud_load(&sampler->latency_ns);
+    uint64_t next_ns = pending->launched_ns + (pending->busy ? gpud_load(&sampler->latency_ns) : 0);
+
+    pending->next_ns = next_ns;
     if (!gpud_state_change(&pending->state, GPUD_PENDING_OPEN, GPUD_PENDING_WAITING)) {
         release(pending);
         return;
     }
-    gpud_sample_next(sampler, pending->next_ns);
+    gpud_sample_next(sampler, next_ns);     /* it is anybody's by now */
 }

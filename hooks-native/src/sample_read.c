@@ -4,8 +4,10 @@
 #include "real.h"
 
 #define FIRST_NS (10 * GPUD_MICROSECOND)    /* nothing is asked about sooner than this after it was launched */
-#define LONGEST_NS (50 * GPUD_MILLISECOND)
+#define LONGEST_NS GPUD_SECOND
 #define AT_ONCE 4                           /* at most so many are read by one launch */
+#define OTHERS_NS (50 * GPUD_MILLISECOND)   /* so long samples of other contexts are left to the keeper */
+#define STREAMS 8                           /* of so many streams, if the oldest is not finished */
 
 double gpud_sample_scale(void)
 {
@@ -23,11 +25,13 @@ CUresult gpud_sample_elapsed(uint32_t device, CUevent from, CUevent to, double *
     return result;
 }
 
-/* Twice as long after the launch as it is now. */
-uint64_t gpud_sample_again(uint64_t launched_ns, uint64_t now)
+/* From launch to end it takes about as long as it did lately, or longer by some part; where that is not known, up to twice as long as
+ * it has been already. */
+uint64_t gpud_sample_again(const struct gpud_sampler *sampler, uint64_t launched_ns, uint64_t now)
 {
     uint64_t waited = now > launched_ns ? now - launched_ns : 0;
-    return now + (waited < FIRST_NS ? FIRST_NS : waited > LONGEST_NS ? LONGEST_NS : waited);
+    uint64_t step = gpud_load(&sampler->latency_ns) >= waited / 2 ? waited / 8 : waited;
+    return now + (step < FIRST_NS ? FIRST_NS : step > LONGEST_NS ? LONGEST_NS : step);
 }
 
 static void follow_latency(struct gpud_sampler *sampler, uint64_t took, bool finished)
@@ -35,9 +39,9 @@ static void follow_latency(struct gpud_sampler *sampler, uint64_t took, bool fin
     uint64_t latency = gpud_load(&sampler->latency_ns);
 
     if (!finished && took > latency)
-        latency = took < LONGEST_NS ? took : LONGEST_NS;
+        latency = took < 10 * LONGEST_NS ? took : 10 * LONGEST_NS;
     else if (finished)
-        latency -= latency / 8;         /* at the first question: maybe it was finished long before */
+        latency -= latency / 32;        /* at the first question: maybe it was finished long before */
     gpud_store(&sampler->latency_ns, latency < FIRST_NS ? FIRST_NS : latency);
 }
 
@@ -75,26 +79,53 @@ static void learn_empty(const struct gpud_pending *pending)
     gpud_store_release(&anchor->busy, 0);
 }
 
-/* Asks about one that is READING and the caller's. False: not finished. */
-static bool read_one(struct gpud_pending *pending, uint64_t now)
+CUresult gpud_sample_ask(uint32_t device, CUcontext enter, CUevent from, CUevent to, double *ns)
+{
+    if (enter != NULL) {
+        gpud_count_calls(device, 1);
+        CUresult result = real.cuEventQuery(to);
+        if (result != CUDA_SUCCESS)
+            return result;
+        gpud_count_calls(device, 2);
+        if ((result = real.cuCtxPushCurrent_v2(enter)) != CUDA_SUCCESS)
+            return result;
+    }
+    CUresult result = gpud_sample_elapsed(device, from, to, ns);
+    if (result != CUDA_SUCCESS)
+        gpud_sample_leave(enter);
+    return result;
+}
+
+void gpud_sample_leave(CUcontext entered)
+{
+    CUcontext popped;
+    if (entered != NULL)
+        real.cuCtxPopCurrent_v2(&popped);
+}
+
+/* Asks about one that is READING and the caller's; its context is current, or else to be entered. False: not finished. */
+static bool read_one(struct gpud_pending *pending, CUcontext enter, uint64_t now)
 {
     struct gpud_sampler *sampler = &gpud_samplers[pending->device];
     double ns = 0;
-    CUresult result = gpud_sample_elapsed(pending->device, pending->begin, pending->end, &ns);
+    CUresult result = gpud_sample_ask(pending->device, enter, pending->begin, pending->end, &ns);
 
     if (result == CUDA_ERROR_NOT_READY && now < pending->launched_ns + GPUD_SAMPLE_ABANDON_NS) {
-        follow_latency(sampler, now - pending->launched_ns, false);
-        pending->next_ns = gpud_sample_again(pending->launched_ns, now);
+        pending->next_ns = gpud_sample_again(sampler, pending->launched_ns, now);
+        if (pending->busy)
+            follow_latency(sampler, now - pending->launched_ns, false);
         gpud_sample_next(sampler, pending->next_ns);
         gpud_store_release(&pending->state, GPUD_PENDING_WAITING);
         return false;
     }
     if (result == CUDA_SUCCESS) {
         gpud_store(&sampler->errors, 0);
-        follow_latency(sampler, now - pending->launched_ns, true);
+        if (pending->busy)
+            follow_latency(sampler, now - pending->launched_ns, true);
         if (pending->delay)
             gpud_delay_learn(pending->device, pending, ns, now);
         learn_empty(pending);
+        gpud_sample_leave(enter);
         learn(pending, ns, now);
     } else if (result != CUDA_ERROR_NOT_READY) {
         pending->begin = pending->end = NULL;   /* who knows what they are now; the context is lost with them */
@@ -104,44 +135,67 @@ static bool read_one(struct gpud_pending *pending, uint64_t now)
     return true;
 }
 
-bool gpud_sample_enter(uint32_t device, CUcontext context)
+/* Streams whose oldest sample is not finished, so none of theirs is. */
+struct blocked {
+    CUstream stream[STREAMS];
+    CUcontext context[STREAMS];
+    uint32_t count;
+};
+
+static bool is_blocked(const struct blocked *blocked, const struct gpud_pending *pending)
 {
-    gpud_count_calls(device, 2);
-    return context != NULL && real.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+    for (uint32_t i = 0; i < blocked->count; i++) {
+        if (blocked->stream[i] == pending->stream && blocked->context[i] == pending->context)
+            return true;
+    }
+    return false;
 }
 
-void gpud_sample_leave(void)
+/* The oldest that waits in a stream that is not blocked. It is READING, and the caller's; NULL: none. */
+static struct gpud_pending *oldest(struct gpud_sampler *sampler, CUcontext own, const struct blocked *blocked)
 {
-    CUcontext popped;
-    real.cuCtxPopCurrent_v2(&popped);
+    struct gpud_pending *found = NULL;
+
+    for (uint32_t i = 0; i < GPUD_SAMPLE_POOL; i++) {
+        struct gpud_pending *pending = &sampler->pending[i];
+        if (gpud_load_acquire(&pending->state) != GPUD_PENDING_WAITING || (own != NULL && gpud_load(&pending->context) != own) ||
+            !gpud_state_change(&pending->state, GPUD_PENDING_WAITING, GPUD_PENDING_READING))
+            continue;
+        struct gpud_pending *later = pending;
+        if (!is_blocked(blocked, pending) && (found == NULL || pending->launched_ns < found->launched_ns)) {
+            later = found;
+            found = pending;
+        }
+        if (later != NULL)
+            gpud_store_release(&later->state, GPUD_PENDING_WAITING);
+    }
+    return found;
 }
 
-/* Reads what is due. `own`: only what is of this context, which is current; NULL: all, each in its own. */
+/* Reads what is due, oldest first. `own`: only what is of this context, which is current; NULL: all, each in its own. */
 static void read_due(uint32_t device, CUcontext own, uint64_t now)
 {
     struct gpud_sampler *sampler = &gpud_samplers[device];
-    CUstream unfinished = GPUD_NO_STREAM;
+    struct blocked blocked = { .count = 0 };
+    struct gpud_pending *pending;
     uint32_t count = 0;
 
-    gpud_store(&sampler->next_ns, GPUD_NEVER);      /* who sets a time from here on lowers it */
-    for (uint32_t i = 0; i < GPUD_SAMPLE_POOL; i++) {
-        struct gpud_pending *pending = &sampler->pending[i];
-        if (gpud_load(&pending->state) != GPUD_PENDING_WAITING)
-            continue;
-        if (!gpud_state_change(&pending->state, GPUD_PENDING_WAITING, GPUD_PENDING_READING))
-            continue;
-        bool due = pending->next_ns <= now && pending->stream != unfinished && count < AT_ONCE;
-        if (!due || (own != NULL && pending->context != own) || (own == NULL && !gpud_sample_enter(device, pending->context))) {
-            gpud_sample_next(sampler, due ? now + GPUD_MILLISECOND : pending->next_ns);
-            gpud_store_release(&pending->state, GPUD_PENDING_WAITING);
-            continue;
-        }
-        count++;
+    gpud_store(&sampler->next_ns, own == NULL ? GPUD_NEVER : now + OTHERS_NS);      /* who sets a time from here on lowers it */
+    while (blocked.count < STREAMS && (pending = oldest(sampler, own, &blocked)) != NULL) {
         CUstream stream = pending->stream;
-        if (!read_one(pending, now))
-            unfinished = stream;
-        if (own == NULL)
-            gpud_sample_leave();
+        CUcontext context = pending->context;
+        if (pending->next_ns <= now && count < AT_ONCE) {
+            count++;
+            if (read_one(pending, own == NULL ? context : NULL, now))
+                stream = GPUD_NO_STREAM;
+        } else {
+            gpud_sample_next(sampler, pending->next_ns > now ? pending->next_ns : count == AT_ONCE ? now : now + GPUD_MILLISECOND);
+            gpud_store_release(&pending->state, GPUD_PENDING_WAITING);
+        }
+        if (stream != GPUD_NO_STREAM) {
+            blocked.stream[blocked.count] = stream;
+            blocked.context[blocked.count++] = context;
+        }
     }
     gpud_stretch_read(device, own, now);
 }

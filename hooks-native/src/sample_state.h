@@ -8,7 +8,7 @@
 #pragma GCC visibility push(hidden)
 
 #define GPUD_SAMPLE_POOL 32         /* pairs under way on a device */
-#define GPUD_SAMPLE_PAUSE 320       /* launches from one to the next, on average */
+#define GPUD_SAMPLE_PAUSE 480       /* launches from one to the next, on average */
 #define GPUD_SAMPLE_ABANDON_NS (10 * GPUD_SECOND)   /* not finished for so long: its place is needed */
 
 /* How many other clients are at work on a device, and a trace that is another one if anybody was meanwhile. */
@@ -45,6 +45,7 @@ struct gpud_measured {
     uint32_t from, to;          /* which of the events */
     uint64_t charged_ns;
     uint64_t launches;
+    double factor;              /* in what was charged; 0: it says nothing of the factor */
     uint32_t alone;             /* 1: no other thread launched meanwhile */
     uint32_t attachment;
     uint64_t recorded_ns;       /* host time of the second event */
@@ -67,7 +68,8 @@ struct gpud_stretch {
     uint32_t from;              /* which event it began with */
     uint64_t entered, all_entered;  /* launches of the thread, of all threads, at its begin */
     uint64_t charged_ns;
-    uint64_t unsure, beside;
+    uint64_t unsure, young, beside;
+    double factor;
     uint64_t began_ns;
     struct gpud_others others;
     uint32_t length;            /* launches in it */
@@ -141,9 +143,11 @@ bool gpud_sample_event(uint32_t device, CUevent *event, unsigned int flags);
 
 /* sample_read.c. Wall nanoseconds from event to event. NOT_READY: not finished. Asking is allowed. */
 CUresult gpud_sample_elapsed(uint32_t device, CUevent from, CUevent to, double *ns);
-uint64_t gpud_sample_again(uint64_t launched_ns, uint64_t now);               /* when to ask again about what is not finished */
-bool gpud_sample_enter(uint32_t device, CUcontext context);                   /* makes it current; then _leave() */
-void gpud_sample_leave(void);
+/* When to ask again about what is not finished. */
+uint64_t gpud_sample_again(const struct gpud_sampler *sampler, uint64_t launched_ns, uint64_t now);
+/* The same where the context may have to be made current (not NULL): it is asked first whether that is worth it. After success, _leave(). */
+CUresult gpud_sample_ask(uint32_t device, CUcontext enter, CUevent from, CUevent to, double *ns);
+void gpud_sample_leave(CUcontext entered);
 
 /* sample_stretch.c: what happened in streams beside launches: waits for others, and copies. Another value: something did. */
 uint64_t gpud_sample_beside(uint32_t device);

@@ -5,11 +5,11 @@
  * together. Where programs launch far ahead, stretches follow each other without a gap. */
 #include "sample_state.h"
 
+#include "presence.h"
 #include "real.h"
 
-#define LONGEST 320                     /* launches: three calls for each stretch */
-#define FOLLOWS 256                     /* so long ones follow each other at once, */
-#define FOLLOWS_VARIED 176              /* … or so long, where costs vary: then there are fewer pairs */
+#define LONGEST 512                     /* launches: three to seven calls for each stretch */
+#define FOLLOWS 384                     /* so long ones follow each other at once, where costs vary: then there are fewer pairs */
 #define FIRST 64
 #define SHORTEST 2
 #define DRY_MOST 8                      /* so often in a row dry: tried less often */
@@ -94,6 +94,8 @@ static void open(uint32_t device, struct gpud_stretch *stretch, uint32_t from, C
     stretch->charged_ns = charged_ns;
     stretch->unsure = gpud_cost_unsure();
     stretch->beside = gpud_sample_beside(device);
+    stretch->factor = gpud_cost_factor(device);
+    stretch->young = gpud_cost_young();
     stretch->began_ns = now;
     stretch->others = gpud_others_look(device, now);
     gpud_store(&stretch->thread, thread->id);
@@ -165,6 +167,10 @@ static void note(uint32_t device, struct gpud_stretch *stretch, uint32_t to, uin
     one->to = to;
     one->charged_ns = (uint64_t)(charged * (double)(all > own ? all : own) / (double)own);
     one->launches = all > own ? all : own;
+    /* Where the factor is another one by now (the very same, not about the same), or estimates still move, it says nothing of it. But streams
+     * that run at once make each sample too long: no estimate will be better than now. */
+    bool moves = stretch->young != gpud_cost_young() && all <= own && gpud_load_acquire(&gpud_bursts[device].count) <= 1;
+    one->factor = stretch->factor == gpud_cost_factor(device) && !moves ? stretch->factor : 0;
     one->alone = all <= own;
     one->attachment = stretch->attachment;
     one->recorded_ns = now;
@@ -205,7 +211,7 @@ void gpud_stretch_end(uint32_t device, CUstream stream, uint64_t charged_ns, uin
             note(device, stretch, to, charged_ns, now);
         note_dry(stretch, dry);
     }
-    if (!dry && stretch->length >= (gpud_cost_varies(device) ? FOLLOWS_VARIED : FOLLOWS))
+    if (!dry && stretch->length >= FOLLOWS && gpud_cost_varies(device))
         open(device, stretch, to, stream, charged_ns, now);
     else
         gpud_store_release(&stretch->state, GPUD_PENDING_FREE);
@@ -221,46 +227,65 @@ static void settle(uint32_t device, const struct gpud_measured *one, double ns, 
     gpud_add(&gpud_samplers[device].stretches, 1);
     if (one->alone && one->attachment == gpud_load_acquire(&gpud_attachment))
         gpud_add(&gpud_presence_at(device)->spent_ns, (uint64_t)ns - one->charged_ns);
-    gpud_cost_correct(device, one->launches, one->charged_ns, (uint64_t)ns);
+    if (one->factor > 0)
+        gpud_cost_correct(device, one->launches, one->charged_ns, one->factor, (uint64_t)ns);
 }
 
-static void read_one(uint32_t device, struct gpud_stretch *stretch, struct gpud_measured *one, uint64_t now)
+/* False: not finished. */
+static bool read_one(uint32_t device, struct gpud_stretch *stretch, struct gpud_measured *one, CUcontext enter, uint64_t now)
 {
     double ns = 0;
-    CUresult result = gpud_sample_elapsed(device, stretch->event[one->from], stretch->event[one->to], &ns);
+    CUresult result = gpud_sample_ask(device, enter, stretch->event[one->from], stretch->event[one->to], &ns);
 
     if (result == CUDA_ERROR_NOT_READY && now < one->recorded_ns + GPUD_SAMPLE_ABANDON_NS) {
-        one->next_ns = gpud_sample_again(one->recorded_ns, now);
+        one->next_ns = gpud_sample_again(&gpud_samplers[device], one->recorded_ns, now);
         gpud_sample_next(&gpud_samplers[device], one->next_ns);
         gpud_store_release(&one->state, GPUD_PENDING_WAITING);
-        return;
+        return false;
     }
+    if (result == CUDA_SUCCESS)
+        gpud_sample_leave(enter);
     if (result == CUDA_SUCCESS)
         settle(device, one, ns, now);
     else if (result != CUDA_ERROR_NOT_READY)
         gpud_sample_trouble(device, result, now);
     gpud_store_release(&one->state, GPUD_PENDING_FREE);
+    return true;
+}
+
+/* The oldest that waits, READING and the caller's; NULL: none. */
+static struct gpud_measured *oldest(struct gpud_stretch *stretch)
+{
+    struct gpud_measured *found = NULL;
+
+    for (uint32_t i = 0; i < GPUD_STRETCHES; i++) {
+        struct gpud_measured *one = &stretch->measured[i], *later = one;
+        if (!gpud_state_change(&one->state, GPUD_PENDING_WAITING, GPUD_PENDING_READING))
+            continue;
+        if (found == NULL || one->recorded_ns < found->recorded_ns) {
+            later = found;
+            found = one;
+        }
+        if (later != NULL)
+            gpud_store_release(&later->state, GPUD_PENDING_WAITING);
+    }
+    return found;
 }
 
 void gpud_stretch_read(uint32_t device, CUcontext own, uint64_t now)
 {
     struct gpud_stretch *stretch = &gpud_samplers[device].stretch;
     CUcontext context = gpud_load(&stretch->context);
+    struct gpud_measured *one;
 
-    for (uint32_t i = 0; i < GPUD_STRETCHES; i++) {
-        struct gpud_measured *one = &stretch->measured[i];
-        if (!gpud_state_change(&one->state, GPUD_PENDING_WAITING, GPUD_PENDING_READING))
-            continue;
+    while ((one = oldest(stretch)) != NULL) {
         bool due = one->next_ns <= now && (own == NULL || own == context);
-        if (due && own == NULL)
-            due = gpud_sample_enter(device, context);
-        if (due) {
-            read_one(device, stretch, one, now);
-            if (own == NULL)
-                gpud_sample_leave();
-        } else {
+        if (!due) {
             gpud_sample_next(&gpud_samplers[device], one->next_ns > now ? one->next_ns : now + GPUD_MILLISECOND);
             gpud_store_release(&one->state, GPUD_PENDING_WAITING);
+            return;
         }
+        if (!read_one(device, stretch, one, own == NULL ? context : NULL, now))
+            return;
     }
 }

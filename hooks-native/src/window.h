@@ -10,7 +10,7 @@
  *                              gpud_window_close(thread, the grant's stream, used, used_ns), then a new grant
  *
  * A thread has one grant at most on a device, and closes it whenever it is on its slow path and gpud_word's generation or the
- * gate has changed: grants are called back that way (gpud_window_revoke inside window.c) when their thread has gone to sleep
+ * gate has changed: grants are called back that way (window_life.c) when their thread has gone to sleep
  * with unused launches that others wait for. A launch that takes longer than the limit by itself passes when nothing else is
  * in flight. */
 #ifndef GPUD_WINDOW_H

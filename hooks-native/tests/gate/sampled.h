@@ -17,12 +17,6 @@ struct sampled {
     CUstream stream;
 };
 
-static inline void sampled_mark(struct gpud_slot *slot, uint64_t *count)
-{
-    (void)slot;
-    gpud_store(count, gpud_load(count) + 1);
-}
-
 /* The calling thread must be bound: fake_context() and gpud_bind(). */
 static inline void sampled_launch(struct sampled *of, CUstream stream, const void *function, uint64_t blocks, uint64_t duration_ns)
 {
@@ -42,14 +36,14 @@ static inline void sampled_launch(struct sampled *of, CUstream stream, const voi
         of->credit--;
         of->since++;
     }
-    sampled_mark(slot, &slot->entered);
+    gpud_bump(&slot->entered);
     fake_kernel(stream, 0, duration_ns);
     of->charged_ns += cost;
     of->real_ns += duration_ns;
     of->launches++;
     of->stream = stream;
     gpud_sample_end(&sample, stream, CUDA_SUCCESS);
-    sampled_mark(slot, &slot->left);
+    gpud_bump(&slot->left);
     if (slow) {
         of->credit = gpud_sample_countdown(0, 1);
         of->drawn_ns = of->charged_ns + SAMPLED_DRAW_NS;

@@ -222,19 +222,19 @@ static void factors(void)
     clean(f, 100, 9);
     CHECK(gpud_cost_quick(f, 64) == 100000, "no factor yet");
     for (int i = 0; i < 20; i++)    /* 40 launches, charged with what the table says, took 3.6 ms */
-        gpud_cost_correct(0, 40, 40 * (uint64_t)gpud_cost_quick(f, 64), 3600000);
+        gpud_cost_correct(0, 40, 40 * (uint64_t)gpud_cost_quick(f, 64), gpud_cost_factor(0), 3600000);
     CHECK(about(gpud_activity()->device[0].factor_ppm, 900000, 0.01), "%u", gpud_activity()->device[0].factor_ppm);
     CHECK(about(gpud_cost_quick(f, 64), 90000, 0.01), "all charges follow");
     for (int i = 0; i < 300; i++)
-        gpud_cost_correct(0, 40, 40 * (uint64_t)gpud_cost_quick(f, 64), 100000000);
+        gpud_cost_correct(0, 40, 40 * (uint64_t)gpud_cost_quick(f, 64), gpud_cost_factor(0), 100000000);
     CHECK(gpud_activity()->device[0].factor_ppm == 4000000, "at most 4");
     for (int i = 0; i < 300; i++)
-        gpud_cost_correct(0, 40, 40 * (uint64_t)gpud_cost_quick(f, 64), 1);
+        gpud_cost_correct(0, 40, 40 * (uint64_t)gpud_cost_quick(f, 64), gpud_cost_factor(0), 1);
     CHECK(gpud_activity()->device[0].factor_ppm == 250000, "at least a quarter");
     gpud_cost_publish();
     CHECK(gpud_activity()->device[0].factor_ppm == 250000 && gpud_activity()->device[1].factor_ppm == 1000000, "each device's own");
     for (int i = 0; i < 300; i++)
-        gpud_cost_correct(0, 40, 40 * (uint64_t)gpud_cost_quick(f, 64), 4000000);
+        gpud_cost_correct(0, 40, 40 * (uint64_t)gpud_cost_quick(f, 64), gpud_cost_factor(0), 4000000);
     CHECK(about(gpud_activity()->device[0].factor_ppm, 1000000, 0.01), "back: %u", gpud_activity()->device[0].factor_ppm);
 }
 

@@ -164,6 +164,25 @@ static void streams_and_contexts(void)
     sampled_bind();
 }
 
+/* The streams that have no handle of their own. */
+static void default_streams(void)
+{
+    const CUstream streams[] = { NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD };
+
+    for (int i = 0; i < 3; i++) {
+        struct sampled all = sampled_begin();
+        const void *f = function();
+        fresh();
+        for (int n = 0; n < 40; n++) {
+            sampled_launch(&all, streams[i], f, 64, 70 * US);
+            if (n % 4 == 3)
+                sampled_wait(streams[i]);
+        }
+        sampled_wait(streams[i]);
+        CHECK(gpud_cost_quick(f, 64) == 70000, "default stream %d: %u", i, gpud_cost_quick(f, 64));
+    }
+}
+
 /* A kernel that never ends takes one place; the rest goes on. */
 static void endless(void)
 {
@@ -270,6 +289,26 @@ static void children(void)
     CHECK(gpud_cost_quick(f, 64) == 0, "the parent's are its own");
 }
 
+/* Time in which a stream waits for others, or copies, is no cost of launches. */
+static void beside(void)
+{
+    CUstream stream = fake_stream();
+    struct sampled all = sampled_begin();
+    const void *f = function();
+
+    for (int waits = 1; waits >= 0; waits--) {
+        fresh();
+        for (int i = 0; i < 6000; i++) {
+            if (waits && i % 10 == 0)
+                gpud_stream_waits();
+            sampled_launch(&all, stream, f, 64, 10 * US);
+            if (i % 500 == 499)
+                sampled_wait(stream);
+        }
+        CHECK((sampler->stretches == 0) == (waits == 1), "%u stretches measured, %s waits", sampler->stretches, waits ? "with" : "without");
+    }
+}
+
 static CUstream thread_streams[4];
 static const void *thread_functions[4];
 static uint32_t running = 4;
@@ -326,10 +365,12 @@ int main(void)
     captures();
     failures();
     streams_and_contexts();
+    default_streams();
     endless();
     functions_go();
     settled();
     children();
+    beside();
     all_at_once();
     CHECK(fake_violations == 0, "the driver was used wrongly");
     return check_summary("sample life");
