@@ -32,7 +32,8 @@ native-test: build
 	@tools/native_test $(if $(SANITIZE),sanitize,plain)
 
 bench: native-test
-	@for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name --json || exit 1; done
+	@failed=; for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name --json || failed="$$failed $$name"; done; \
+	[ -z "$$failed" ] || { echo "make bench: not valid or failed:$$failed" >&2; exit 1; }
 
 clean:
 	rm -rf $(VENV) build gpud/_native gpud/hooks/_pages.*.so gpud/policies/syntax/tables.json

@@ -12,7 +12,7 @@ from bench.report import Row, arguments, emit, row_of_runs
 from gpud.testing.node import Node
 
 RUNS = 15
-REST_S = 8.0
+RESTS, REST_S = 3, 3.0
 
 
 def init_ms(node: Node, binary: Path, managed: bool) -> float:
@@ -28,8 +28,12 @@ def run_ms(command: list[str], environment: dict[str, str]) -> float:
     return (time.perf_counter() - begin) * 1e3
 
 
-def wakeups_per_s(pid: int) -> float:
-    """Times that any thread of the process was put to sleep and woken, a second, while at rest."""
+def wakeups_per_s(pid: int) -> list[float]:
+    """Times that any thread of the process was put to sleep and woken, a second, in some seconds at rest."""
+    return [_wakeups_per_s(pid) for _ in range(RESTS)]
+
+
+def _wakeups_per_s(pid: int) -> float:
     before = _switches(pid)
     begin = time.monotonic()
     time.sleep(REST_S)
@@ -56,6 +60,12 @@ def rss_mib(pid: int) -> float:
     return 0.0
 
 
+def worst(name: str, found: list[float], target: float) -> Row:
+    """Of several rests: one that is none is not outweighed by others."""
+    spread = (min(found), max(found))
+    return Row(name=name, value=max(found), unit="1/s", target=target, runs=len(found), spread=spread)
+
+
 def main() -> None:
     options = arguments(__doc__ or "").parse_args()
     rows: list[Row] = []
@@ -76,14 +86,12 @@ def main() -> None:
             added.append(run_ms(gpud, node.environment) - true[-1])
         rows.append(row_of_runs("true_ms", true, "ms"))
         rows.append(row_of_runs("run_true_added_ms", added, "ms", 45.0))
-        rows.append(Row(name="idle_wakeups_per_s", value=rest, unit="1/s", target=0.0))
+        rows.append(worst("idle_wakeups_per_s", rest, 0.0))
         client = node.run([binary, "1", "1000"], stdin=subprocess.PIPE)
         assert client.stdout is not None
         client.stdout.readline()
         time.sleep(1.0)  # what an attach still does afterwards is not rest
-        rows.append(
-            Row(name="idle_with_clients_wakeups_per_s", value=wakeups_per_s(node.daemon.pid), unit="1/s", target=5.0)
-        )
+        rows.append(worst("idle_with_clients_wakeups_per_s", wakeups_per_s(node.daemon.pid), 5.0))
         rows.append(Row(name="daemon_rss_mib", value=rss_mib(node.daemon.pid), unit="MiB", target=100.0))
         client.communicate("\n", timeout=10)
     emit("attach", "stand-in driver, no GPU", rows, options.json)

@@ -23,6 +23,7 @@ from gpud.testing.node import until
 KERNELS: Mapping[str, float | str] = {
     "short": 0.2,
     "other": 0.7,
+    "two": 2.0,
     "long": 5.0,
     "varied": "0.1 0.2 0.4 0.8 1.6",
     "exits": "0.02 0.02 0.02 0.6",
@@ -33,6 +34,11 @@ CLEAN_TARGET, SHARED_TARGET = 5.0, 15.0
 CLEAN_SHARE = 0.10
 """Of samples; where fewer are clean, SHARED_TARGET holds."""
 SHARE = policy_file("arbitrate share { period = 20ms }", "class all { match any  per = tenant  share = equal }")
+CAPPED = policy_file(
+    "arbitrate share { period = 20ms }",
+    'class first { match label("unit") == "0"  share = fixed(50%) }\n  '
+    'class second { match label("unit") == "1"  share = fixed(30%) }',
+)
 OPEN = policy_file("arbitrate open {}\n  when all.busy > 99% for 1h { all.max_inflight = 1000 }")
 
 
@@ -69,6 +75,17 @@ TOGETHER = (
     Case(name="varied_short", tenants=(VARIED, SHORT)),
     Case(name="exits_graph", tenants=(EXITS, GRAPH)),
 )
+CAPPED_TOGETHER = (
+    Case(name="short_two", tenants=(SHORT, _tenant("two*4", depth=4))),
+    Case(name="two_short", tenants=(_tenant("two*4", depth=4), SHORT)),
+    *TOGETHER[1:],
+)
+PARTS = (
+    ("", OPEN, ALONE),
+    ("_shared", SHARE, TOGETHER),
+    ("_capped", CAPPED, CAPPED_TOGETHER),
+    ("_sliced", OPEN, TOGETHER),
+)
 
 
 @frozen(kw_only=True)
@@ -91,8 +108,10 @@ class Tenant:
         self.said: list[Done] = []
         self.clean = 0.0
 
-    def warm(self) -> None:
+    def begin_warm(self) -> None:
         self.load.begin(f"go {self._warm_rounds}")
+
+    def end_warm(self) -> None:
         self.load.done()
         self._before = self._settled()
 
@@ -123,8 +142,8 @@ class Tenant:
         return Figures(errors=tuple(errors), clean=self.clean)
 
 
-def measure(node: Rig, cases: Sequence[Case], seconds: int) -> tuple[dict[str, list[Figures]], float]:
-    """All cases at once, each on a device of its own."""
+def measure(node: Rig, cases: Sequence[Case], seconds: int, *, at_once: bool) -> tuple[dict[str, list[Figures]], float]:
+    """All cases at once, each on a device of its own. `at_once`: no tenant is alone for its first launches."""
     tenants: dict[str, list[Tenant]] = {}
     for device, case in enumerate(cases):
         for number, options in enumerate(case.tenants):
@@ -134,7 +153,11 @@ def measure(node: Rig, cases: Sequence[Case], seconds: int) -> tuple[dict[str, l
             tenants.setdefault(case.name, []).append(Tenant(load, rounds))
     every = [tenant for some in tenants.values() for tenant in some]
     for tenant in every:
-        tenant.warm()
+        tenant.begin_warm()
+        if not at_once:
+            tenant.end_warm()
+    for tenant in every if at_once else ():
+        tenant.end_warm()
     for _ in range(seconds):
         together([tenant.load for tenant in every], 1.0)
         for tenant in every:
@@ -162,11 +185,11 @@ def rows_of(name: str, tenants: Sequence[Figures]) -> Iterator[Row]:
 
 
 def all_rows(binary: Path, seconds: int) -> Iterator[Row]:
-    """Alone, taking turns, time-sliced."""
+    """Alone, taking turns, taking turns under hard caps, time-sliced."""
     overrun = 0.0
-    for suffix, files, cases in (("", OPEN, ALONE), ("_shared", SHARE, TOGETHER), ("_sliced", OPEN, TOGETHER)):
+    for suffix, files, cases in PARTS:
         with rig(KERNELS, binary=binary, policy="bench", policies=files, devices=len(cases), switch_ms=0.1) as node:
-            found, disturbed = measure(node, cases, seconds)
+            found, disturbed = measure(node, cases, seconds, at_once=suffix == "_capped")
         overrun = max(overrun, disturbed)
         for name, tenants in found.items():
             yield from rows_of(name + suffix, tenants)

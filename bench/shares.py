@@ -10,6 +10,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from attrs import frozen
@@ -174,15 +175,27 @@ def mode_rows(mode: str, found: Mapping[str, Figures]) -> Iterator[Row]:
         yield Row(name=name, value=min(used), unit="% of the device", target=97.0, better="higher")
 
 
-def contrast_rows(binary: Path, seconds: float) -> Iterator[Row]:
-    """The same units without gpud, and what of the device is used with each cost of switches."""
-    division = next(one for one in DIVISIONS if one.name == "weight4")
-    for switch, switch_ms in SWITCHES_MS.items():
-        for words, managed in (("slicing", False), ("share", True)):
-            figures = measure(binary, division, seconds, switch_ms=switch_ms, managed=managed)
-            name = f"shares_{words}_{switch}"
-            yield Row(name=f"{name}_error_points", value=figures.error(division, 1.0), unit="points")
-            yield Row(name=f"{name}_used_percent", value=figures.used, unit="% of the device", better="higher")
+CONTRAST = next(one for one in DIVISIONS if one.name == "weight4")
+
+
+def contrasts(binary: Path, seconds: float) -> dict[str, Figures]:
+    """The same units without gpud and with it, each cost of switches on a node of its own, at the same time."""
+    found: dict[str, Figures] = {}
+    for words, managed in (("slicing", False), ("share", True)):
+        with ThreadPoolExecutor(len(SWITCHES_MS)) as pool:
+            runs = {
+                switch: pool.submit(measure, binary, CONTRAST, seconds, switch_ms=switch_ms, managed=managed)
+                for switch, switch_ms in SWITCHES_MS.items()
+            }
+        found |= {f"shares_{words}_{switch}": run.result() for switch, run in runs.items()}
+    return found
+
+
+def contrast_rows(found: Mapping[str, Figures]) -> Iterator[Row]:
+    """How far shares are off, and what of the device is used."""
+    for name, figures in found.items():
+        yield Row(name=f"{name}_error_points", value=figures.error(CONTRAST, 1.0), unit="points")
+        yield Row(name=f"{name}_used_percent", value=figures.used, unit="% of the device", better="higher")
 
 
 def main() -> None:
@@ -193,15 +206,15 @@ def main() -> None:
     with load_program() as binary:
         found = {one.name: measure(binary, one, seconds, switch_ms=SWITCH_MS) for one in divisions}
         returned = returned_ms(binary, 2.0 if options.quick else 8.0)
-        contrast = [] if options.quick else list(contrast_rows(binary, 3.0))
+        contrast = {} if options.quick else contrasts(binary, 3.0)
     rows = [row for mode in dict.fromkeys(one.mode for one in divisions) for row in mode_rows(mode, found)]
     target = RECLAIM_MS + SWITCH_MS
     rows.append(row_of_runs("shares_return_ms", returned, "ms", target))
     rows.append(
         Row(name="shares_return_worst_ms", value=max(returned), unit="ms", target=target + max(KERNELS.values()))
     )
-    overrun = max(figures.overrun for figures in found.values())
-    rows += contrast
+    overrun = max(figures.overrun for figures in (*found.values(), *contrast.values()))
+    rows += contrast_rows(contrast)
     rows.append(
         Row(name="shares_overrun_percent", value=100 * overrun, unit="% of device time", target=100 * MOST_OVERRUN)
     )

@@ -23,6 +23,8 @@ FULL = 216
 """Blocks of 1024 threads that fill the device of the base in one wave."""
 SWITCHES_MS = {"switch0": 0.0, "switch100us": 0.1, "fitted": 0.76}
 """What going from one context to another costs, in the variants that are shown; the last one is the profile's."""
+QUICK_SWITCHES_MS = {"switch100us": 0.1}
+"""In a rehearsal."""
 PTX = ".version 7.0\n.target sm_70\n.address_size 64\n"
 END_S = 30.0
 MOST_OVERRUN = 0.01
@@ -160,6 +162,11 @@ def load_program() -> Iterator[Path]:
     """`native/load.c`, compiled."""
     with program(NATIVE / "load.c") as binary:
         yield binary
+
+
+def costs_of(switches: Mapping[str, float]) -> str:
+    """`0, 0.1, 0.76`"""
+    return ", ".join(f"{ms:g}" for ms in switches.values())
 
 
 def doubt(log: DeviceLog) -> float:

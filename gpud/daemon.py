@@ -242,7 +242,7 @@ def _alive(pid: int, started: int) -> bool:
 async def _devices(driver: Driver, engine: Engine) -> tuple[DeviceView, ...]:
     usage = await driver.usage()
     engine.handle(inventory.found(usage.values()))
-    await engine.ask_driver(driver)
+    engine.hear_driver(usage, driver.asked_ns)
     return inventory.views(engine.state, usage)
 
 

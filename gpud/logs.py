@@ -8,6 +8,8 @@ import queue
 import threading
 from collections.abc import Iterator
 
+from gpud.model.text import one_line
+
 KEPT_LINES = 1000
 LAST_S = 1.0
 """For the last lines, at the end."""
@@ -15,11 +17,23 @@ LAST_S = 1.0
 _Lines = queue.Queue[logging.LogRecord | None]
 
 
+class _Form(logging.Formatter):
+    """One line for each record, whatever is in its message: names and command lines are written by jobs. The lines of a
+    trace are set in, so that none of them looks like a record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        lines = [one_line(record.getMessage())]
+        if record.exc_info:
+            lines += [f"  {one_line(line)}" for line in self.formatException(record.exc_info).split("\n")]
+        return "\n".join(lines)
+
+
 class _Kept(logging.handlers.QueueHandler):
     """Keeps lines for the thread; counts those that there is no room for."""
 
     def __init__(self, lines: _Lines) -> None:
         super().__init__(lines)
+        self.setFormatter(_Form())
         self.lost = 0
         self.ended = False
 

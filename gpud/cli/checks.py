@@ -15,7 +15,9 @@ from gpud.cli.demo import prerequisites
 from gpud.cli.hooklib import check_hook
 from gpud.config import Config, load_config, unknown_variables
 from gpud.control.client import Client
+from gpud.devices.mps import is_offered, pipe_directory
 from gpud.model.errors import GpudError, NoDaemon
+from gpud.model.text import UNDER_MPS
 from gpud.native import hook_library, sim_dir
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -68,7 +70,7 @@ def all_checks() -> list[Finding]:
         config = None
     else:
         found += settings()
-    checks: list[Callable[[], Findings]] = [kernel, hook, driver, simulator, demo]
+    checks: list[Callable[[], Findings]] = [kernel, hook, driver, mps, simulator, demo]
     for check in checks:
         found += check()
     if config is not None:
@@ -197,6 +199,20 @@ def driver() -> Findings:
             text=said,
             remedy="see nvidia-smi; the device files in /dev must be readable and writable",
         )
+
+
+def mps() -> Findings:
+    """Do programs started here go through NVIDIA's multi-process server?"""
+    directory = pipe_directory(os.environ)
+    if is_offered(os.environ):
+        yield Finding(
+            check="mps",
+            result=WARN,
+            text=f"programs started here run through MPS ({directory}): {UNDER_MPS}",
+            remedy="echo quit | nvidia-cuda-mps-control, where gates and shares are to hold as on a device without it",
+        )
+    else:
+        yield Finding(check="mps", result=OK, text=f"no MPS server is at {directory}")
 
 
 def simulator() -> Findings:

@@ -4,14 +4,23 @@ from gpud.cli.screen import ago
 from gpud.model.units import format_duration
 from gpud.model.views import TimeView
 
+_STEP_NS = 100_000
+"""Shorter times are left out."""
+_BARRED = {
+    "words": "its pages say what cannot be",
+    "claims": "it keeps others waiting and uses next to nothing",
+}
+
 
 def brief(time: TimeView) -> str:
-    """`24% of 30%`, `24%`: what it uses now, of its share or limit; `12 s`: what it has used, where that is all."""
+    """`24% of 30%`, `24%`: what it uses now, of its share or limit; `12 s`: what it has used, where that is all.
+    `, passed over`: it is not believed."""
     now = "" if time.busy is None else f"{time.busy:.0%}"
     most = min((part for part in (time.share, time.limit) if part is not None), default=None)
+    out = ", passed over" if time.barred else ""
     if not now:
-        return ago(time.spent_ns)
-    return now if most is None else f"{now} of {most:.0%}"
+        return ago(time.spent_ns) + out
+    return (now if most is None else f"{now} of {most:.0%}") + out
 
 
 def lines(time: TimeView) -> list[str]:
@@ -23,23 +32,20 @@ def lines(time: TimeView) -> list[str]:
         turn = "; it has the turn" if time.turn else ""
         found.append(f"share: {time.share:.3%}".replace(".000%", "%") + f", {_behind(time.lag_ns)}{turn}")
     if time.limit is not None:
-        left = f"{_duration(time.left_ns)} left" if time.left_ns > 0 else f"{_duration(-time.left_ns)} owed"
+        left = f"{format_duration(abs(time.left_ns), _STEP_NS)} {'left' if time.left_ns > 0 else 'owed'}"
         found.append(f"limit: {time.limit:.1%} of the device, {left}".replace(".0%", "%"))
+    if time.barred:
+        found.append(f"it takes no part in the turns of others for a while: {_BARRED.get(time.barred, time.barred)}")
     if time.stuck:
         found.append("it has lost its rank: it was active for ten seconds, used nothing and finished nothing")
     return found
 
 
 def _behind(lag_ns: int) -> str:
-    if abs(lag_ns) < 100_000:
+    if abs(lag_ns) < _STEP_NS:
         return "even with it"
-    return f"{_duration(abs(lag_ns))} {'behind' if lag_ns > 0 else 'ahead'}"
+    return f"{format_duration(abs(lag_ns), _STEP_NS)} {'behind' if lag_ns > 0 else 'ahead'}"
 
 
 def _seconds(nanoseconds: int) -> str:
     return f"{nanoseconds / 1e9:.3g} s" if nanoseconds < 120 * 10**9 else ago(nanoseconds)
-
-
-def _duration(nanoseconds: int) -> str:
-    """To a tenth of a millisecond."""
-    return format_duration(nanoseconds // 100_000 * 100_000)

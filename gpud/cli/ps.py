@@ -17,7 +17,7 @@ def command(as_json: bool) -> None:
     """Jobs and their state, oldest first; then processes on a GPU that are no job's: no policy holds them."""
     with client() as daemon:
         jobs = sorted(daemon.ps(), key=lambda job: job.id)
-        strangers = [] if as_json else daemon.unmanaged()
+        unmanaged = [] if as_json else daemon.unmanaged()
     if as_json:
         print_json(jobs)
         return
@@ -37,13 +37,13 @@ def command(as_json: bool) -> None:
             ",".join(map(str, job.pids)) or "–",
             escape(job.why.text) if job.why else "",
         )
-    for one in strangers:
+    for one in unmanaged:
         gpu = "–" if one.device is None else str(one.device)
         shown.add_row(
             "–", escape(_program(one)), escape(one.user), "–", "unmanaged", gpu, "–", size(one.used_bytes), "–",
             str(one.pid), "it runs without gpud: no policy holds it",
         )  # fmt: skip
-    console().print(shown if jobs or strangers else "no jobs; start one with: gpud run PROGRAM")
+    console().print(shown if jobs or unmanaged else "no jobs; start one with: gpud run PROGRAM")
 
 
 def _program(process: UnmanagedView) -> str:

@@ -58,6 +58,10 @@ def command(as_json: bool) -> None:
                 ", ".join(map(_process, device.unmanaged)) or "–",
             )
         out.print(shown)
+    for device in status.devices:
+        where = f"gpu {device.slot}" if device.slot is not None else device.uuid
+        for note in device.notes:
+            out.print(f"[yellow]{where}: {escape(note)}[/yellow]", soft_wrap=True)
 
 
 def _power(device: DeviceView) -> str:

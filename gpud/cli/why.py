@@ -35,6 +35,8 @@ def _device(out: Console, device: WhyDevice, times: list[TimeView]) -> None:
     policies = ", ".join(device.policies) or "no policy"
     ranked = f", rank {device.rank} (0 is the highest)" if device.arbiter == "preempt" else ""
     _line(out, f"[bold]gpu {device.device}[/bold]  {escape(policies)}: arbitrate {device.arbiter}{ranked}")
+    for note in device.notes:
+        _line(out, f"  [yellow]{escape(note)}[/yellow]")
     for time in times:
         for text in lines(time):
             _line(out, f"  {escape(text)}")

@@ -14,10 +14,11 @@ from gpud.control.policy_answers import PolicyAnswers
 from gpud.engine import report
 from gpud.engine.reload import Reloader
 from gpud.engine.service import Engine
+from gpud.engine.state import Tenant
 from gpud.engine.why import why
 from gpud.model.errors import Refused
 from gpud.model.ids import JobId
-from gpud.model.views import DeviceView, StatusView, WhyView
+from gpud.model.views import DeviceView, JobView, StatusView, WhyView
 
 DRIVER_S = 1.0
 """How long a list waits for the driver."""
@@ -119,7 +120,7 @@ class Answers:
         if job is None:
             return self._unknown(f"process {pid} belongs to no job")
         tenant = engine.state.tenants[job]
-        return wire.JobOfAnswer(job=report.job_view(engine.state, tenant, engine.pages.counters(), engine.now()))
+        return wire.JobOfAnswer(job=self._view(tenant))
 
     def _why(self, job: int) -> wire.WhyAnswer | wire.ErrorAnswer:
         engine = self.engine
@@ -143,7 +144,11 @@ class Answers:
             engine.pin(tenant.id, ask.job_class, by_operator=True)
         except Refused as refused:
             return wire.ErrorAnswer(code="refused", text=str(refused))
-        return wire.SetAnswer(job=report.job_view(engine.state, tenant, engine.pages.counters(), engine.now()))
+        return wire.SetAnswer(job=self._view(tenant))
+
+    def _view(self, tenant: Tenant) -> JobView:
+        engine = self.engine
+        return report.job_view(engine.state, tenant, engine.pages.counters(), engine.now(), engine.levels())
 
     def _unknown(self, what: str) -> wire.ErrorAnswer:
         jobs: list[JobId] = sorted(self.engine.state.tenants)

@@ -7,6 +7,7 @@ from gpud.engine import report
 from gpud.engine.state import State
 from gpud.model.events import DevicesFound
 from gpud.model.ids import Slot
+from gpud.model.text import UNDER_MPS
 from gpud.model.views import DeviceView
 
 
@@ -36,6 +37,7 @@ def _managed(state: State, slot: Slot, usage: Mapping[bytes, Usage]) -> DeviceVi
         unmanaged=report.unmanaged_on(state, device.uuid),
         power_w=now.power_w if now else None,
         temperature_c=now.temperature_c if now else None,
+        notes=(UNDER_MPS,) if now and now.mps else (),
     )
 
 
@@ -51,4 +53,5 @@ def _unmanaged(state: State, usage: Usage) -> DeviceView:
         unmanaged=report.unmanaged_on(state, usage.uuid),
         power_w=usage.power_w,
         temperature_c=usage.temperature_c,
+        notes=(UNDER_MPS,) if usage.mps else (),
     )

@@ -15,9 +15,11 @@ from typing import Any
 import trio
 from attrs import frozen
 
+from gpud.devices.mps import is_server
 from gpud.devices.processes import named, sees_all_processes
 from gpud.model.events import Process
 from gpud.model.ids import uuid_text as uuid_text
+from gpud.model.text import UNDER_MPS
 
 log = logging.getLogger("gpud.devices")
 
@@ -47,6 +49,8 @@ class Usage:
     temperature_c: float | None = None
     processes: tuple[Process, ...] | None = None
     """With a context on it, this one left out; None: the driver does not say, or its numbers mean nothing here."""
+    mps: bool = False
+    """Somebody uses it through MPS."""
 
 
 @frozen(kw_only=True)
@@ -145,6 +149,9 @@ def ask_nvml(library: Path | None = None) -> Answer:
             with contextlib.suppress(pynvml.NVMLError):
                 pynvml.nvmlShutdown()
     silent = [one for one in answers if isinstance(one, str)]
+    silent += [
+        f"device {index}: {UNDER_MPS}" for index, one in enumerate(answers) if isinstance(one, Usage) and one.mps
+    ]
     return Answer(
         usage=tuple(one for one in answers if isinstance(one, Usage)),
         silent=tuple(silent if comparable or not answers else [*silent, _NOT_COMPARABLE]),
@@ -196,6 +203,7 @@ def _device(nvml: Any, index: int, comparable: bool) -> Usage:
         power_w=_figure(nvml, lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
         temperature_c=_figure(nvml, lambda: nvml.nvmlDeviceGetTemperature(handle, _GPU_SENSOR)),
         processes=_processes(nvml, handle) if comparable else None,
+        mps=_mps(nvml, handle, comparable),
     )
 
 
@@ -213,6 +221,19 @@ def _processes(nvml: Any, handle: Any) -> tuple[Process, ...] | None:
     except nvml.NVMLError:
         return None
     return named((int(one.pid), None if one.usedGpuMemory is None else int(one.usedGpuMemory)) for one in found)
+
+
+def _mps(nvml: Any, handle: Any, comparable: bool) -> bool:
+    """By the driver's list of clients of the server, or by the server itself among those with a context."""
+    with contextlib.suppress(nvml.NVMLError, AttributeError):  # an older driver, or an older pynvml
+        if nvml.nvmlDeviceGetMPSComputeRunningProcesses(handle):
+            return True
+    if not comparable:
+        return False
+    try:
+        return any(is_server(int(one.pid)) for one in nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+    except nvml.NVMLError:
+        return False
 
 
 def _text(value: str | bytes) -> str:

@@ -1,11 +1,11 @@
 """Processes as the driver numbers them, named by the kernel. May block as long as /proc does: call it in a thread."""
 
 import os
-import pwd
 from collections.abc import Iterable
 
 from attrs import evolve
 
+from gpud.hooks import identity
 from gpud.model.events import Process
 
 _INITIAL_PID_NAMESPACE = 4026531836
@@ -36,29 +36,21 @@ def named(found: Iterable[tuple[int, int | None]]) -> tuple[Process, ...]:
 
 def _named(pid: int, used: int | None) -> Process | None:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            started = int(file.read().rpartition(b")")[2].split()[19])
+        started = identity.start_time(pid)
+        if started is None:
+            raise ProcessLookupError
         known = _known.get(pid)
         if known is None or known.started != started or not known.command:
             if len(_known) >= 4096:
                 _known.clear()
             known = _known[pid] = Process(
-                pid=pid, started=started, user=_user(os.stat(f"/proc/{pid}").st_uid), command=_command(pid),
+                pid=pid,
+                started=started,
+                user=identity.user_name(os.stat(f"/proc/{pid}").st_uid),
+                command=identity.command(pid)[:_LONGEST],
                 used_bytes=None,
-            )  # fmt: skip
-    except (OSError, ValueError, IndexError):
+            )
+    except OSError:
         _known.pop(pid, None)
         return None
     return evolve(known, used_bytes=used)
-
-
-def _command(pid: int) -> str:
-    with open(f"/proc/{pid}/cmdline", "rb") as file:
-        return " ".join(file.read(4096).decode(errors="replace").split("\0")).strip()[:_LONGEST]
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

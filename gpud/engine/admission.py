@@ -9,14 +9,13 @@ from typing import Any
 
 from attrs import frozen
 
-from gpud.engine import labels
 from gpud.engine.board import Applied, Stack
+from gpud.engine.caps import compute_of, limit_of
 from gpud.engine.explained import of_word, place
 from gpud.engine.in_force import said
 from gpud.engine.shares import share_of
 from gpud.engine.standing import member_of
 from gpud.engine.state import Resource, State, Tenant
-from gpud.model.errors import Refused
 from gpud.model.ids import Slot, uuid_text
 from gpud.policies.ir import IrBlock
 from gpud.policies.schema import BLOCKS
@@ -60,8 +59,13 @@ class _Case:
         return "the device" if self.slot is None else f"device {self.slot}"
 
 
-_Found = tuple[str, Resource] | Resource | None
-"""What is missing, and of what; what there is enough of; None: it needs nothing here."""
+@frozen
+class _Found:
+    """What it needs here."""
+
+    resource: Resource
+    missing: str | None = None
+    """Why there is not enough of it; None: there is."""
 
 
 def judge(state: State, tenant: Tenant, taken: Sequence[Resource] = ()) -> No | None:
@@ -79,12 +83,10 @@ def judge(state: State, tenant: Tenant, taken: Sequence[Resource] = ()) -> No | 
                     state=state, tenant=tenant, slot=slot, applied=applied, job_class=job_class, others=members[slot]
                 )
                 found = check(case)
-                if found is None or (len(found) == 4 and found not in taken):
+                if found is None or (found.missing is None and found.resource not in taken):
                     continue
-                if len(found) == 4:
-                    found = f"others wait before it for {_WORDS[found[0]]} on {case.where}", found
-                text, resource = found
-                return No(text, resource, _wait_ns(applied))
+                before = f"others wait before it for {_WORDS.get(found.resource[0], '')} on {case.where}"
+                return No(found.missing or before, found.resource, _wait_ns(applied))
     return None
 
 
@@ -104,8 +106,7 @@ def slots_of(state: State, gpu: str) -> list[Slot]:
 
 def _members(state: State, slot: Slot | None) -> Iterator[Tenant]:
     for tenant in state.tenants.values():
-        on = {s for client in tenant.clients if client in state.clients for s in state.clients[client].slots()}
-        if slot is None or slot in (on or slots_of(state, tenant.gpu)):
+        if slot is None or slot in (state.slots_of(tenant) or slots_of(state, tenant.gpu)):
             yield tenant
 
 
@@ -118,7 +119,7 @@ def _setting(block: IrBlock | None, name: str, default: Any) -> Any:
     return block.settings[name].value if block is not None and name in block.settings else default
 
 
-def _knob(case: _Case) -> _Found:
+def _knob(case: _Case) -> _Found | None:
     if case.slot is None or case.slot not in case.state.runs:
         return None
     for word in said(case.state, case.tenant, case.slot, "admit"):
@@ -127,28 +128,28 @@ def _knob(case: _Case) -> _Found:
             why = f": {explained.because}" if explained.because else ""
             rule = f", {explained.rule}" if explained.line and explained.rule else ""
             text = f"the class {case.job_class} takes no new jobs now{why} ({place(explained)}{rule})"
-            return text, case.resource("admit", case.job_class)
+            return _Found(case.resource("admit", case.job_class), text)
     return None
 
 
-def _tenants(case: _Case) -> _Found:
-    most = _limit(case.applied, case.tenant, "tenants")
+def _tenants(case: _Case) -> _Found | None:
+    most = limit_of(case.applied, case.tenant, "tenants")
     if most is None or most == math.inf:
         return None
     unit = unit_of(case.applied, case.tenant)
     resource = case.resource("tenants", unit)
     count = sum(unit_of(case.applied, other) == unit for other in case.others)
     if count < most:
-        return resource
+        return _Found(resource)
     limit = case.applied.program.ir.class_named(case.job_class).limit
     assert limit is not None
     source = case.applied.program.ir.source
     line = source.position(limit.settings["tenants"].span.start)[0]
     has = "1 job" if count == 1 else f"{count} jobs"
-    return f"{_unit_text(case)} has {has} on {case.where}, as many as it may ({source.name}:{line})", resource
+    return _Found(resource, f"{_unit_text(case)} has {has} on {case.where}, as many as it may ({source.name}:{line})")
 
 
-def _shares(case: _Case) -> _Found:
+def _shares(case: _Case) -> _Found | None:
     arbiter, applied = case.applied.arbiter, case.applied
     if arbiter is None or arbiter.mode not in ("share", "preempt"):
         return None
@@ -164,9 +165,9 @@ def _shares(case: _Case) -> _Found:
             percents[unit_of(applied, one)] = share.percent if share.kind == "fixed" else 0
     resource, total = case.resource("shares", str(rank)), sum(percents.values())
     if total <= 100:
-        return resource
+        return _Found(resource)
     free = max(100 - total + own.percent, 0)
-    return f"its share of {own.percent}% does not fit on {case.where}: {free}% are not promised yet", resource
+    return _Found(resource, f"its share of {own.percent}% does not fit on {case.where}: {free}% are not promised yet")
 
 
 def _share(case: _Case, job_class: str) -> Share:
@@ -180,7 +181,7 @@ def _share(case: _Case, job_class: str) -> Share:
     return setting.value if setting is not None else EQUAL
 
 
-def _compute(case: _Case) -> _Found:
+def _compute(case: _Case) -> _Found | None:
     block, own = case.applied.program.ir.admit, _promise(case.applied, case.tenant)
     if block is None or not own:
         return None
@@ -190,26 +191,15 @@ def _compute(case: _Case) -> _Found:
         promised += _promise(case.applied, other)
     resource = case.resource("compute")
     if promised + own <= room + _ROUNDING:
-        return resource
+        return _Found(resource)
     text = f"{own:.0%} of compute do not fit on {case.where}: {promised:.0%} of {room:.0%} are promised"
-    return f"{text} (policy {case.applied.name})", resource
+    return _Found(resource, f"{text} (policy {case.applied.name})")
 
 
 def _promise(applied: Applied, tenant: Tenant) -> float:
     """What `limit { compute }` promises a job; 0: nothing."""
-    value = _limit(applied, tenant, "compute")
-    ratio: Any = value.argument if isinstance(value, Choice) else value
-    return 0.0 if ratio is None or ratio == math.inf else float(ratio)
-
-
-def _limit(applied: Applied, tenant: Tenant, name: str) -> Any:
-    placed = tenant.placed.get(applied.program.digest)
-    if placed is None or placed.job_class is None:
-        return None
-    try:
-        return labels.limits(applied.program.ir.class_named(placed.job_class), tenant.labels).get(name)
-    except Refused:  # of one that came in under another set of policies
-        return None
+    limit = compute_of(applied, tenant)
+    return limit[0] if limit is not None else 0.0
 
 
 def unit_of(applied: Applied, tenant: Tenant) -> str:

@@ -4,13 +4,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from gpud.engine import labels
 from gpud.engine.board import Applied
 from gpud.engine.state import Ran, Tenant
 from gpud.engine.units import units_on
-from gpud.model.errors import Refused
 from gpud.model.levels import Total, TotalKind
 from gpud.model.units import MILLISECOND
+from gpud.policies.label_values import readable
 from gpud.policies.values import Choice
 
 WINDOW_NS = 100 * MILLISECOND
@@ -33,22 +32,26 @@ def limits_of(applied: Sequence[Applied], tenant: Tenant) -> tuple[int | None, i
     hard: list[int] = []
     soft: list[int] = []
     for one in applied:
-        value = _limit(one, tenant)
-        into, ratio = (soft, value.argument) if isinstance(value, Choice) else (hard, value)
-        if isinstance(ratio, int | float) and ratio < math.inf:
-            into.append(max(round(ratio * _PPM), 1))
+        limit = compute_of(one, tenant)
+        if limit is not None:
+            ratio, is_soft = limit
+            (soft if is_soft else hard).append(max(round(ratio * _PPM), 1))
     return min(hard, default=None), min(soft, default=None)
 
 
-def _limit(applied: Applied, tenant: Tenant) -> Any:
-    name = tenant.placed[applied.program.digest].job_class
-    if name is None:
+def compute_of(applied: Applied, tenant: Tenant) -> tuple[float, bool] | None:
+    """(part of a device by `limit { compute }`, whether only while others want it); None: there is no limit."""
+    value = limit_of(applied, tenant, "compute")
+    ratio: Any = value.argument if isinstance(value, Choice) else value
+    return None if ratio is None or ratio == math.inf else (float(ratio), isinstance(value, Choice))
+
+
+def limit_of(applied: Applied, tenant: Tenant, name: str) -> Any:
+    """What `limit { … }` of the tenant's class says of one thing; None: nothing."""
+    placed = tenant.placed.get(applied.program.digest)
+    if placed is None or placed.job_class is None:
         return None
-    job_class = applied.program.ir.class_named(name)
-    try:
-        return labels.limits(job_class, tenant.labels).get("compute")
-    except Refused:  # it was let in by other policies: a label that cannot be read counts as none
-        return labels.limits(job_class, {}).get("compute")
+    return readable(applied.program.ir.class_named(placed.job_class), tenant.labels).get(name)
 
 
 def totals_of(applied: Applied, ran: Ran, tenants: Sequence[Tenant]) -> list[Total]:
@@ -57,7 +60,7 @@ def totals_of(applied: Applied, ran: Ran, tenants: Sequence[Tenant]) -> list[Tot
     if not ran.knobs.values:
         return found
     for unit in units_on(applied, tenants):
-        for knob, (kind, scale) in TOTALS.items():
+        for knob, (kind, _) in TOTALS.items():
             index = applied.knobs.get((unit.job_class, knob)) if unit.job_class is not None else None
             value = ran.knobs.values[index] if index is not None else None
             if value is None or value == math.inf:
@@ -66,9 +69,14 @@ def totals_of(applied: Applied, ran: Ran, tenants: Sequence[Tenant]) -> list[Tot
                 Total(
                     key=(unit.policy, unit.job_class or "", unit.member, knob),
                     kind=kind,
-                    amount=min(round(value * scale), 2**50),
+                    amount=amount(knob, value),
                     window_ns=WINDOW_NS if kind is TotalKind.COMPUTE else RATE_WINDOW_NS,
                     members=unit.tenants,
                 )
             )
     return found
+
+
+def amount(knob: str, value: float) -> int:
+    """Of a total, in the page's units; of one that is unlimited, as much as there can be."""
+    return min(round(value * TOTALS[knob][1]), 2**50) if value < math.inf else 2**50

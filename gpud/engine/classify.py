@@ -10,6 +10,8 @@ from gpud.engine import claims, labels
 from gpud.engine.board import Applied, Board
 from gpud.model.errors import Refused
 from gpud.model.events import Who
+from gpud.model.text import one_line
+from gpud.policies.label_values import limits, read_label
 from gpud.policies.tenants import TenantFacts
 
 UNCLASSIFIED = "unclassified"
@@ -56,9 +58,9 @@ def read_launch(asked: tuple[tuple[str, str], ...], command: str) -> Asked:
             raise Refused(
                 f"the label {label!r} is given twice, as {found[label]!r} and {value!r}; a label has one value"
             )
-    command = plain.get("command") or command
+    command = one_line(plain.get("command") or command)
     exe = plain.get("exe") or command.split(" ")[0]
-    name = plain.get("name") or os.path.basename(command.split(" ")[0]) or "?"
+    name = one_line(plain.get("name") or "") or os.path.basename(command.split(" ")[0]) or "?"
     if len(name) > labels.LONGEST:
         raise Refused(f"the name {name[:40]!r}… is longer than {labels.LONGEST} characters")
     return Asked(name=name, pin=plain.get("class"), labels=found, command=command, exe=exe, gpu=plain.get("gpu"))
@@ -105,7 +107,7 @@ def admit(board: Board, asked: Asked, who: Who, allowed: claims.Claims, system: 
     for applied in board.applied:
         for kind, key in applied.label_amounts:
             if key in asked.labels:
-                labels.read_label(kind, key, asked.labels[key])
+                read_label(kind, key, asked.labels[key])
     placed = place_everywhere(board, facts_of(who, asked.labels, asked.exe), asked.pin)
     arbiters = board.arbiters
     if arbiters and all(placed[applied.program.digest].job_class is None for applied in arbiters):
@@ -113,7 +115,7 @@ def admit(board: Board, asked: Asked, who: Who, allowed: claims.Claims, system: 
     for applied in board.applied:
         job_class = placed[applied.program.digest].job_class
         if job_class is not None:
-            labels.limits(applied.program.ir.class_named(job_class), asked.labels)
+            limits(applied.program.ir.class_named(job_class), asked.labels)
     return placed
 
 

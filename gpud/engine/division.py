@@ -1,7 +1,9 @@
 """How the time of each device is divided, as far as only events change it: put together from limits, totals and shares.
 What follows from who is active, and from time, is a matter of steps in C. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+from attrs import evolve
 
 from gpud.engine import caps, shares
 from gpud.engine.in_force import knobs_for
@@ -12,8 +14,8 @@ from gpud.model import effects as do
 from gpud.model.effects import Effect
 from gpud.model.events import Tick
 from gpud.model.ids import JobId, Slot
-from gpud.model.levels import DividedClient, DividedTenant, Division, Motion, Pool, ShareUnit, Total
-from gpud.model.units import MILLISECOND, SECOND
+from gpud.model.levels import Barred, DividedClient, DividedTenant, Division, Motion, Pool, ShareUnit, Total
+from gpud.model.units import MILLISECOND, SECOND, sooner
 
 STEP_NS = 5 * MILLISECOND
 """Between two steps while somebody is active …"""
@@ -22,7 +24,7 @@ IDLE_STEP_NS = 50 * MILLISECOND
 LINGER_NS = 100 * MILLISECOND
 """Who was active so lately will be again soon: looking costs less than being told."""
 EARLIEST_NS = 2_500_000
-"""After the step before, however many edges arrive."""
+"""After the step before (likewise the tick before, see ticking.py), however many edges arrive."""
 SAVE_NS = 1 * SECOND
 """Between two times that levels are put on file while they move."""
 
@@ -30,9 +32,17 @@ SAVE_NS = 1 * SECOND
 def settle(state: State, now: int) -> list[Effect]:
     """Divides the devices anew of which something has changed. Called once after each event, when words and tables are
     as they shall be."""
-    if not state.dirty:
+    if not state.dirty and not state.amounts:
         return []
     effects: list[Effect] = []
+    for slot in sorted(state.amounts - state.dirty):
+        before = state.divisions.get(slot)
+        if before is not None and not state.stopped:
+            state.divisions[slot] = changed = _with_amounts(state, slot, before)
+            effects.append(do.Divide(slot=slot, division=changed))
+            if changed.moves:
+                _due(state, now + STEP_NS)
+    state.amounts.clear()
     for slot in sorted(state.dirty):
         division = divide(state, slot) if slot in state.runs and not state.stopped else None
         if division == state.divisions.get(slot) and (division is None or slot not in state.anew):
@@ -66,10 +76,36 @@ def stepped(state: State, event: Tick, now: int) -> list[Effect]:
             _due(state, now + STEP_NS)
         elif motion is Motion.MOVING:
             _due(state, now + IDLE_STEP_NS)
+    effects = _told_of(state, event.barred)
     if state.levels_due_ns is None or now < state.save_due_ns:
-        return []
+        return effects
     state.save_due_ns = now + SAVE_NS
-    return [do.SaveState()]
+    return [*effects, do.SaveState()]
+
+
+_NOT_BELIEVED = {
+    Barred.WORDS: "words: its pages say what cannot be",
+    Barred.CLAIMS: "claims: it keeps others waiting and uses next to nothing",
+}
+
+
+def _told_of(state: State, barred: Mapping[tuple[JobId, Slot], Barred]) -> list[Effect]:
+    """A line for each tenant that is not believed any more, or is again."""
+    if barred == state.barred:
+        return []
+    effects: list[Effect] = []
+    for job, slot in sorted(barred.keys() | state.barred.keys()):
+        why, tenant = barred.get((job, slot)), state.tenants.get(job)
+        if tenant is None or not tenant.clients or why == state.barred.get((job, slot)):
+            continue
+        who = f"job {job} ({tenant.name})"
+        if why is None:
+            effects.append(do.Record(level="info", text=f"{who} is believed again on device {slot}"))
+        else:
+            text = f"{who} takes no part in the turns of others on device {slot} for a while"
+            effects.append(do.Record(level="warning", text=f"{text}: {_NOT_BELIEVED[why]}"))
+    state.barred = barred
+    return effects
 
 
 def hurry(state: State, slot: Slot, now: int) -> None:
@@ -81,7 +117,7 @@ def hurry(state: State, slot: Slot, now: int) -> None:
 
 
 def _due(state: State, at: int) -> None:
-    state.levels_due_ns = at if state.levels_due_ns is None else min(state.levels_due_ns, at)
+    state.levels_due_ns = sooner(state.levels_due_ns, at)
 
 
 def divide(state: State, slot: Slot) -> Division | None:
@@ -103,6 +139,23 @@ def divide(state: State, slot: Slot) -> Division | None:
         units=units,
         pools=pools,
     )
+
+
+def _with_amounts(state: State, slot: Slot, before: Division) -> Division:
+    """The same members and limits, by what the policies say now of their totals."""
+    run = state.runs[slot]
+    amounts = {
+        (applied.name, job_class, knob): caps.amount(knob, ran.knobs.values[index])
+        for applied, ran in zip(run.stack, run.ran, strict=True)
+        for (job_class, knob), index in applied.knobs.items()
+        if knob in caps.TOTALS and ran.knobs.values
+    }
+    totals = (
+        evolve(total, amount=amounts[policy, job_class, knob]) if (policy, job_class, knob) in amounts else total
+        for total in before.totals
+        for policy, job_class, _, knob in [total.key]
+    )
+    return evolve(before, totals=tuple(totals))
 
 
 def _concerns(state: State, tenant: Tenant, clients: Iterable[Client], slot: Slot) -> bool:

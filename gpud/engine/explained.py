@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from gpud.engine.board import Applied
 from gpud.engine.in_force import Said
@@ -67,6 +67,39 @@ def _of_site(applied: Applied, knob: KnobRef, site: Site, value: Any) -> Explain
 def shown(knob: KnobRef, value: Any) -> str:
     """A value as the language writes it."""
     return show_value(value, KNOBS[knob.name].type) if knob.name in KNOBS else str(value)
+
+
+@frozen
+class Change:
+    """Of a class's knob, for whoever wants to read of it. What it is made of must not be written any more."""
+
+    old: Applied
+    before: Ran
+    old_index: int
+    applied: Applied
+    after: Ran
+    index: int
+
+    def tell(self) -> tuple[str, Explained]:
+        """What it was, and why it is otherwise."""
+        was = shown(self.old.program.knobs[self.old_index], self.before.knobs.values[self.old_index])
+        return was, of_class(self.applied, self.after, self.index)
+
+
+@frozen
+class OwnChange:
+    """Likewise of one tenant's knob."""
+
+    applied: Applied
+    before: Ran
+    after: Ran
+    tenant: int
+    index: int
+
+    def tell(self) -> tuple[str, Explained]:
+        """What it was, and why it is otherwise."""
+        was = of_tenant(self.applied, self.before, self.tenant, self.index).value
+        return was, of_tenant(self.applied, self.after, self.tenant, self.index)
 
 
 def place(explained: Explained) -> str:

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping
 from attrs import frozen
 
 from gpud.engine import publish
-from gpud.engine.in_words import Levels, behind, by_rule, due_ns, duration, limits, percent
+from gpud.engine.in_words import Levels, behind, by_rule, due_ns, limits, percent
 from gpud.engine.standing import class_text
 from gpud.engine.state import Client, State
 from gpud.model.counters import Counters
 from gpud.model.ids import ClientId, Slot
 from gpud.model.knobs import DeviceWords
-from gpud.model.units import FOREVER_NS, SECOND, format_duration
+from gpud.model.units import FOREVER_NS, MICROSECOND, SECOND, format_duration
 from gpud.model.views import HoldView
 
 Sums = Mapping[tuple[ClientId, Slot], Counters]
@@ -61,7 +61,7 @@ def hold(
     )
     return HoldView(
         code=publish.REASONS.get(row.hold_reason, f"gate {row.hold_reason:#x}"),
-        text=f"held for {duration(since)}{_SENTENCES.get(row.hold_reason, _unknown)(case)}",
+        text=f"held for {format_duration(since, MICROSECOND)}{_SENTENCES.get(row.hold_reason, _unknown)(case)}",
         held_by=peer.job if peer is not None and peer.job in state.tenants else None,
         for_ns=since,
         device=slot,
@@ -75,7 +75,7 @@ def _paused(case: _Case) -> str:
 def _preempt(case: _Case) -> str:
     quiet, row = "", case.peer_row
     if row is not None and row.last_finish_ns and case.now - row.last_finish_ns >= _QUIET_NS:
-        quiet = f" and has finished nothing for {format_duration((case.now - row.last_finish_ns) // SECOND * SECOND)}"
+        quiet = f" and has finished nothing for {format_duration(case.now - row.last_finish_ns, SECOND)}"
     resume = format_duration(case.words.resume_after_ns)
     text = f": {_job(case, 'a job of higher rank')} is active{quiet}; goes on {resume} after it is idle"
     pause = case.words.max_pause_ns
@@ -103,7 +103,7 @@ def _budget(case: _Case) -> str:
     # What is in force may be less than any of them: a part of what holds for several jobs together.
     by = next((text for ppm, text in found if ppm >= level.cap_ppm), found[-1][1] if found else "")
     due = due_ns(level, case.now)
-    goes_on = f"; goes on in {duration(due)}" if due else ""
+    goes_on = f"; goes on in {format_duration(due, MICROSECOND)}" if due else ""
     return f": it has used up its GPU time, {percent(level.cap_ppm)} of the device now{', ' if by else ''}{by}{goes_on}"
 
 

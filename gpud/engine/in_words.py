@@ -3,38 +3,26 @@
 import math
 from collections.abc import Iterator, Mapping
 
-from gpud.engine import labels
+from gpud.engine.board import Applied
+from gpud.engine.caps import compute_of
 from gpud.engine.explained import of_word, place
-from gpud.engine.in_force import said, tightest
+from gpud.engine.in_force import Said, said, tightest
 from gpud.engine.state import State, Tenant
-from gpud.model.errors import Refused
 from gpud.model.ids import JobId, Slot
 from gpud.model.levels import Level
-from gpud.model.units import MILLISECOND, format_duration
-from gpud.policies.values import Choice
+from gpud.model.units import MICROSECOND, MILLISECOND, format_duration
 
 Levels = Mapping[tuple[JobId, Slot], Level]
-NO_LEVELS: Levels = {}
 _WHOLE = 1_000_000
 
 
 def limits(state: State, tenant: Tenant, slot: Slot) -> Iterator[tuple[int, str]]:
     """(millionths of the device, by what) of all that limits its GPU time there."""
     for applied in state.stack_on(slot):
-        name = tenant.placed[applied.program.digest].job_class
-        job_class = applied.program.ir.class_named(name) if name is not None else None
-        if job_class is None or job_class.limit is None or "compute" not in job_class.limit.settings:
-            continue
-        try:
-            value = labels.limits(job_class, tenant.labels)["compute"]
-        except Refused:  # of one that came in under another set of policies
-            continue
-        ratio = value.argument if isinstance(value, Choice) else value
-        if isinstance(ratio, int | float) and ratio <= 1:
-            soft = " while others want it" if isinstance(value, Choice) else ""
-            source = applied.program.ir.source
-            line = source.position(job_class.limit.settings["compute"].span.start)[0]
-            yield round(ratio * _WHOLE), f"by `limit {{ compute }}` of {name}{soft} ({source.name}:{line})"
+        limit = compute_of(applied, tenant)
+        if limit is not None and limit[0] <= 1:
+            ratio, soft = limit
+            yield round(ratio * _WHOLE), _by_limit(applied, tenant, " while others want it" if soft else "")
     if slot not in state.runs:
         return
     for word in said(state, tenant, slot, "max_compute"):
@@ -42,10 +30,27 @@ def limits(state: State, tenant: Tenant, slot: Slot) -> Iterator[tuple[int, str]
             explained = of_word(word)
             yield round(word.value * _WHOLE), f"by {explained.knob} = {explained.value} ({place(explained)})"
     for word in said(state, tenant, slot, "share"):
-        if word.value.kind != "equal" and (word.value.kind != "burst" or word.value.max_percent < 100):
+        most = _most(state, tenant, slot, word)
+        if most is not None:
             explained = of_word(word)
-            most = word.value.percent if word.value.kind == "fixed" else word.value.max_percent
-            yield most * _WHOLE // 100, f"by its share {explained.value} ({place(explained)})"
+            yield most, f"by its share {explained.value} ({place(explained)})"
+
+
+def _by_limit(applied: Applied, tenant: Tenant, when: str) -> str:
+    ir, name = applied.program.ir, tenant.placed[applied.program.digest].job_class
+    limit = ir.class_named(name or "").limit
+    assert limit is not None
+    line = ir.source.position(limit.settings["compute"].span.start)[0]
+    return f"by `limit {{ compute }}` of {name}{when} ({ir.source.name}:{line})"
+
+
+def _most(state: State, tenant: Tenant, slot: Slot, word: Said) -> int | None:
+    """Of the unit's share as the device is divided now: a weight means nothing by itself. None: it limits nothing."""
+    division = state.divisions.get(slot)
+    for total in division.totals if division is not None else ():
+        if total.key[0] == word.applied.name and total.key[3] == "share" and tenant.id in total.members:
+            return total.amount
+    return None
 
 
 def by_rule(state: State, tenant: Tenant, slot: Slot, knob: str, *, value: bool = False) -> str:
@@ -76,14 +81,9 @@ def behind(lag_ns: int) -> str:
     """How it stands to its share: `12ms behind`, `3ms ahead of`, `even with`."""
     if abs(lag_ns) < MILLISECOND // 10:
         return "even with"
-    return f"{duration(abs(lag_ns))} {'behind' if lag_ns > 0 else 'ahead of'}"
+    return f"{format_duration(abs(lag_ns), MICROSECOND)} {'behind' if lag_ns > 0 else 'ahead of'}"
 
 
 def percent(ppm: int) -> str:
     """`25%`, `33.3%`"""
     return f"{ppm / 10_000:.3g}%"
-
-
-def duration(nanoseconds: int) -> str:
-    """Without what is less than a microsecond."""
-    return format_duration(nanoseconds // 1000 * 1000)

@@ -81,8 +81,8 @@ class Meter:
     counts as it is worked off, in a second at least; once the client is idle, all of it has been."""
     _past: deque[_Sample] = Factory(deque)
     """The first is the last one before the window."""
-    _fed_ns: int = 0
-    """The last look."""
+    fed_ns: int = 0
+    """The last look that is remembered."""
     _known_ns: int = 0
     """Rates are known from then on."""
     _holds: _Histogram = Factory(_Histogram)
@@ -103,16 +103,16 @@ class Meter:
         """Takes what was read now. `histogram` (of holds), `delays`: None where nobody wants to know, NOT_READ where it
         is not time yet."""
         past = self._past
-        if past and now - self._fed_ns > _FORGOTTEN_NS:
+        if past and now - self.fed_ns > _FORGOTTEN_NS:
             past.clear()
             self._holds, self._delays = _Histogram(), _Histogram()
         if not past:
             self._begin(counters, attached_ns, now)
         spent = counters.spent_ns
         if self.served_ns != spent:
-            worked_off = self.served_ns + max(now - self._fed_ns, 0) if counters.active else spent
+            worked_off = self.served_ns + max(now - self.fed_ns, 0) if counters.active else spent
             self.served_ns = min(spent, worked_off)
-        self.counters, self._fed_ns = counters, now
+        self.counters, self.fed_ns = counters, now
         if now - past[-1][0] >= _RATE_STEP_NS:
             past.append((now, counters.entered, counters.blocks, counters.copy_bytes, self.served_ns))
         while len(past) > 1 and past[1][0] <= now - RATE_WINDOW_NS:
@@ -132,7 +132,7 @@ class Meter:
             return
         counters, before = self.counters, now - _RATE_STEP_NS
         self._past = deque([(before, counters.entered, counters.blocks, counters.copy_bytes, self.served_ns)])
-        self._fed_ns = self._sampled_ns = before
+        self.fed_ns = self._sampled_ns = before
         for histogram in (self._holds, self._delays):
             if histogram.past:
                 histogram.past = deque([(before, counters.entered, histogram.latest)])
@@ -141,7 +141,7 @@ class Meter:
         """Nothing is remembered."""
         young = now - attached_ns < RATE_WINDOW_NS
         self.served_ns = 0 if young else counters.spent_ns
-        self._fed_ns = attached_ns if young else now
+        self.fed_ns = attached_ns if young else now
         self._known_ns = now if young or not counters.entered else now + RATE_WINDOW_NS
         sample = (now, counters.entered, counters.blocks, counters.copy_bytes, counters.spent_ns)
         self._past.append((attached_ns, 0, 0, 0, 0) if young else sample)
@@ -159,7 +159,7 @@ class Meter:
 
     def busy(self, now: int) -> float | None:
         """Part of the device that it uses, 0 … 1; None: not known, since nobody looks."""
-        served = self.rate(SERVED, now) if self._past and now - self._fed_ns < _FORGOTTEN_NS else None
+        served = self.rate(SERVED, self.fed_ns) if self._past and now - self.fed_ns < _FORGOTTEN_NS else None
         return None if served is None else min(served / SECOND, 1.0)
 
     def waits(self) -> tuple[int, tuple[int, ...]]:

@@ -3,7 +3,7 @@
 from gpud.engine import ticking
 from gpud.engine.classify import check_class, place, place_everywhere
 from gpud.engine.peers import update_client
-from gpud.engine.standing import arbiters_of, class_text, drop_unused_units, forget
+from gpud.engine.standing import arbiters_of, class_text, forget
 from gpud.engine.state import State, Tenant
 from gpud.model import effects as do
 from gpud.model.effects import Effect
@@ -44,10 +44,9 @@ def sort_anew(state: State, tenant: Tenant, now: int) -> list[Effect]:
     """Its pin or what is known of it has changed: its place in every policy, and what all pages say of it."""
     tenant.placed = place_everywhere(state.board, tenant.facts, tenant.pin)
     forget(tenant)
-    slots = frozenset().union(*(state.clients[client].slots() for client in tenant.clients))
+    slots = state.slots_of(tenant)
     concerned = [client for client in state.clients.values() if client.slots() & slots]
     effects = [effect for client in concerned for effect in update_client(state, client)]
-    drop_unused_units(state)
     for slot in sorted(slots):
         ticking.hurry(state, slot, now)
     return effects

@@ -8,7 +8,7 @@ from gpud.model.effects import Reloaded, SendWelcome, StruckOut
 from gpud.model.events import Process
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
-from gpud.model.levels import Division, Level, Motion
+from gpud.model.levels import Barred, Division, Level, Motion
 
 
 class PagesPort(Protocol):
@@ -35,6 +35,9 @@ class PagesPort(Protocol):
 
     def step_levels(self, now: int) -> dict[Slot, Motion]:
         """Levels and shares move on to now, and are published."""
+
+    def barred(self) -> dict[tuple[JobId, Slot], Barred]:
+        """Who is not believed there, as of the last step."""
 
     def levels(self) -> list[Level]:
         """Of all tenants on divided devices, as of the last step."""
@@ -114,6 +117,9 @@ class DeviceUsage(Protocol):
 
     @property
     def processes(self) -> tuple[Process, ...] | None: ...
+
+    @property
+    def mps(self) -> bool: ...
 
 
 class DriverPort(Protocol):

@@ -3,7 +3,7 @@
 from gpud.engine.caps import RATE_WINDOW_NS
 from gpud.engine.in_force import knobs_for
 from gpud.engine.roles import Role, role_of
-from gpud.engine.standing import rank_on, standing
+from gpud.engine.standing import rank_on
 from gpud.engine.state import Client, State, Tenant
 from gpud.model.ids import Slot
 from gpud.model.knobs import PEER_OWN, PEER_SHARE, DeviceWords, Knobs, PeerWords
@@ -34,10 +34,9 @@ REASONS = {
 def device_words(state: State, client: Client, slot: Slot) -> DeviceWords:
     """What the client's control page must say of one of its devices now."""
     tenant = state.tenants[client.job]
-    own = standing(state, tenant, slot)
     rank = rank_on(state, client, slot)
     if state.stopped:
-        return DeviceWords(rank=rank, unit=own.unit, tenant=tenant.id)
+        return DeviceWords(rank=rank, tenant=tenant.id)
     knobs = knobs_for(state, tenant, slot)
     peers = _peers(state, client, slot, knobs)
     turns = takes_turns(state, tenant, slot)
@@ -57,12 +56,10 @@ def device_words(state: State, client: Client, slot: Slot) -> DeviceWords:
     return DeviceWords(
         gate=sum(bit for bit, is_set in bits.items() if is_set),
         rank=rank,
-        unit=own.unit,
         peers=peers,
         tenant=tenant.id,
         max_inflight=knobs.max_inflight or 0,
         max_inflight_ns=window_ns,
-        pass_launches=knobs.pass_launches,
         pass_ns=knobs.pass_ns,
         resume_after_ns=knobs.resume_after_ns,
         max_pause_ns=knobs.max_pause_ns,
@@ -87,12 +84,10 @@ def _peers(state: State, client: Client, slot: Slot, knobs: Knobs) -> tuple[Peer
         role = role_of(state, client, peer, slot, knobs)
         if role is None:
             continue
-        its = standing(state, state.tenants[peer.job], slot)
         rows.append(
             PeerWords(
                 client=entry.client,
                 rank=rank_on(state, peer, slot),
-                unit=its.unit,
                 generation=entry.generation,
                 present=entry.present,
                 tenant=peer.job,

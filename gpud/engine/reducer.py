@@ -4,10 +4,10 @@ Effects are in the order in which they must become visible. An event about a cli
 end while their last events are under way.
 """
 
-from gpud.engine import division, edges, pins, runs, standing, strangers, swap_board, ticking, waiting
+from gpud.engine import division, edges, pins, runs, standing, swap_board, ticking, unmanaged, waiting
 from gpud.engine.classify import UNCLASSIFIED, admit, facts_of, place_everywhere, read_launch
 from gpud.engine.peers import is_above, publish_client, update_client, update_readers
-from gpud.engine.standing import class_text, drop_unused_units, is_pinned
+from gpud.engine.standing import class_text, is_pinned
 from gpud.engine.state import Client, Device, State, Tenant
 from gpud.model import effects as do
 from gpud.model import events as ev
@@ -27,7 +27,9 @@ def react(state: State, event: ev.Event, now: int) -> list[Effect]:
     effects = runs.keep_up(state, now) + _react(state, event, now)
     if waiting.may_move(state, event, effects):
         effects += _let_in(state, now)
-    ticking.plan_rises(state)
+    # Who comes, goes or is sorted anew is on file; a rise itself plans the next one.
+    if not isinstance(event, (*_FREQUENT, ev.Tick)) or any(isinstance(effect, do.SaveState) for effect in effects):
+        ticking.plan_rises(state)
     effects += division.settle(state, now)
     return effects if isinstance(event, _FREQUENT) else effects + edges.settle(state, now)
 
@@ -67,7 +69,7 @@ def _react(state: State, event: ev.Event, now: int) -> list[Effect]:
         case ev.DevicesFound():
             return _devices_found(state, event, now)
         case ev.DriverTold():
-            return strangers.hear(state, event, now)
+            return unmanaged.hear(state, event, now)
         case ev.PluginSample():
             until = event.mono_ns + event.stale_after_ns
             state.samples[event.plugin, event.signal, event.target] = (event.value, until)
@@ -310,7 +312,7 @@ def _devices(state: State, event: ev.DevicesReported, now: int) -> list[Effect]:
     client.slots_due_ns = now + PEERS_DEADLINE_NS
     state.owed.add(client.id)
     if not client.awaited:
-        effects.append(_slots(state, client))
+        effects.append(ticking.send_slots(state, client))
     _drop_unused_devices(state)
     effects += runs.keep_up(state, now)
     tenant = state.tenants[client.job]
@@ -342,7 +344,7 @@ def _answered(state: State, reader: Client) -> list[Effect]:
         if reader.id in client.awaited and reader.mapped_serial >= client.awaited[reader.id]:
             del client.awaited[reader.id]
             if not client.awaited and client.slots_due_ns is not None:
-                effects.append(_slots(state, client))
+                effects.append(ticking.send_slots(state, client))
     return effects
 
 
@@ -366,7 +368,7 @@ def _forget(state: State, client: Client, reason: str, now: int) -> list[Effect]
     state.moved()
     state.owed.discard(client.id)
     state.dirty |= slots
-    strangers.left(state, client, now)
+    unmanaged.left(state, client, now)
     tenant = state.tenants[client.job]
     tenant.clients.discard(client.id)
     if not tenant.clients:
@@ -439,12 +441,6 @@ def _forget_readings(state: State, client: Client, slot: Slot) -> None:
     state.active.discard((client.id, slot))
 
 
-def _slots(state: State, client: Client) -> Effect:
-    client.slots_due_ns = None
-    state.owed.discard(client.id)
-    return do.SendSlots(client=client.id, slots=client.devices)
-
-
 def _peers_again(client: Client) -> Effect:
     client.serial += 1
     peers = tuple(sorted(client.peers.values(), key=lambda entry: entry.present))
@@ -478,7 +474,6 @@ def _new_job(state: State) -> JobId:
 def _end_if_empty(state: State, tenant: Tenant) -> None:
     if not tenant.clients and not tenant.launcher_alive:
         del state.tenants[tenant.id]
-        drop_unused_units(state)
 
 
 def _may_keep(state: State, generation: Generation) -> bool:

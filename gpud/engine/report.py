@@ -3,13 +3,14 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpud.engine import held, strangers, waiting
+from gpud.engine import held, waiting
 from gpud.engine.board import Applied
 from gpud.engine.held import Sums
-from gpud.engine.in_words import NO_LEVELS, Levels, left_ns
+from gpud.engine.in_words import Levels, left_ns
 from gpud.engine.runs import unknown
 from gpud.engine.standing import class_text, is_pinned
 from gpud.engine.state import Client, Ran, State, Tenant, Waiting
+from gpud.engine.unmanaged import of_device
 from gpud.model.counters import Counters, HookCounters
 from gpud.model.events import AttachAsked
 from gpud.model.ids import ClientId, JobId, Slot, uuid_text
@@ -20,9 +21,9 @@ from gpud.policies.quantities import show_value
 _WHOLE = 1_000_000
 
 
-def job_view(state: State, tenant: Tenant, sums: Sums, now: int, levels: Levels = NO_LEVELS) -> JobView:
+def job_view(state: State, tenant: Tenant, sums: Sums, now: int, levels: Levels) -> JobView:
     """One job as it is now."""
-    clients = [state.clients[client] for client in sorted(tenant.clients) if client in state.clients]
+    clients = state.clients_of(tenant)
     rows = [(client, slot, sums.get((client.id, slot), Counters())) for client in clients for slot in client.slots()]
     why = held.hold(state, rows, sums, levels, now)
     return JobView(
@@ -35,7 +36,7 @@ def job_view(state: State, tenant: Tenant, sums: Sums, now: int, levels: Levels 
         launcher_pid=tenant.who.pid if tenant.launcher and tenant.launcher_alive else None,
         command=tenant.command,
         labels=dict(tenant.labels),
-        devices=tuple(sorted({slot for client in clients for slot in client.slots()})),
+        devices=tuple(sorted(state.slots_of(tenant))),
         age_ns=max(now - tenant.began_ns, 0),
         used_bytes=_total(row.used_bytes for _, _, row in rows),
         why=why,
@@ -69,6 +70,8 @@ def _time(
                 limit=(level.cap_ppm or 0) / _WHOLE if level is not None and capped else None,
                 left_ns=left_ns(level, now) if level is not None and capped else 0,
                 stuck=any(slot in client.stuck for client, _ in own),
+                barred=level.barred.name.lower() if level is not None and level.barred is not None else "",
+                faults=level.faults if level is not None else 0,
             )
         )
     return tuple(found)
@@ -89,9 +92,7 @@ def _busy(
 def queued_view(state: State, one: Waiting, now: int) -> JobView:
     """A job that waits in line to be let in."""
     tenant, slot = one.tenant, one.resource[3]
-    hold = HoldView(
-        code="admission", text=waiting.sentence(one), held_by=None, for_ns=now - one.since_ns, device=slot or 0
-    )
+    hold = HoldView(code="admission", text=waiting.sentence(one), held_by=None, for_ns=now - one.since_ns, device=slot)
     return JobView(
         id=tenant.id,
         name=tenant.name,
@@ -123,7 +124,7 @@ def classes(state: State, tenant: Tenant) -> tuple[ClassView, ...]:
 def unmanaged(state: State) -> list[UnmanagedView]:
     """Processes that no hook of this daemon is in, of all devices."""
     slots = {device.uuid: slot for slot, device in state.devices.items()}
-    uuids = sorted(state.strangers, key=lambda uuid: (slots.get(uuid, len(slots)), uuid))
+    uuids = sorted(state.unmanaged, key=lambda uuid: (slots.get(uuid, len(slots)), uuid))
     return [view for uuid in uuids for view in unmanaged_on(state, uuid)]
 
 
@@ -139,7 +140,7 @@ def unmanaged_on(state: State, uuid: bytes) -> tuple[UnmanagedView, ...]:
             uuid=uuid_text(uuid),
             used_bytes=one.used_bytes,
         )
-        for one in strangers.of_device(state, uuid)
+        for one in of_device(state, uuid)
     )
 
 
@@ -189,11 +190,12 @@ def job_stats(
     sums: Sums,
     hooks: Mapping[ClientId, HookCounters],
     now: int,
-    levels: Levels = NO_LEVELS,
+    levels: Levels,
 ) -> JobStats:
     """One job and what it has done."""
     rows = [row for (client, _), row in sums.items() if client in tenant.clients]
     own = [hooks[client] for client in tenant.clients if client in hooks]
+    full = max((row.full_ns for row in rows), default=0)
     buckets = max((len(hook.histogram) for hook in own), default=0)
     return JobStats(
         job=job_view(state, tenant, sums, now, levels),
@@ -213,6 +215,11 @@ def job_stats(
         clean=_total(row.clean for row in rows),
         calls=_total(row.calls for row in rows),
         estimated=any(row.estimated for row in rows),
+        inflight=_total(row.inflight for row in rows),
+        waiting=_total(row.waiting for row in rows),
+        edges=_total(row.edges for row in rows),
+        full_ago_ns=max(now - full, 0) if full else None,
+        factors=tuple(row.factor_ppm / _WHOLE for row in rows if row.factor_ppm),
     )
 
 

@@ -2,18 +2,20 @@
 wrong stays in it.
 """
 
+import math
 from typing import Any
 
 from gpud.engine import signals, watchdog
 from gpud.engine.board import Applied, Stack
-from gpud.engine.explained import of_class, of_tenant, shown
+from gpud.engine.caps import TOTALS
+from gpud.engine.explained import Change, OwnChange
 from gpud.engine.standing import forget
 from gpud.engine.state import Ran, Run, State
 from gpud.model import effects as do
 from gpud.model.effects import Effect
 from gpud.model.ids import JobId, Slot
 from gpud.model.knobs import Knobs as KnobsInForce
-from gpud.policies.program import Now
+from gpud.policies.program import Knobs, Now
 
 
 def keep_up(state: State, now: int) -> list[Effect]:
@@ -72,12 +74,23 @@ def tick_device(state: State, slot: Slot, now: int, held: dict[JobId, KnobsInFor
             continue
         before = ran.knobs
         effects += _tick(state, run, slot, applied, ran, now)
-        if ran.knobs != before:
+        if ran.knobs != before and not only_amounts(applied, before, ran.knobs):
             for tenant in state.tenants.values():
                 knobs = tenant.in_force.pop(slot, None)
                 if knobs is not None and held is not None:
                     held.setdefault(tenant.id, knobs)
     return effects
+
+
+def only_amounts(applied: Applied, before: Knobs, after: Knobs) -> bool:
+    """Is all that differs how large totals are? No word of a client says that: only its device is divided otherwise."""
+    if before.tenants != after.tenants or len(before.values) != len(after.values):
+        return False
+    rows = zip(applied.program.knobs, before.values, after.values, before.sites, after.sites, strict=True)
+    return all(
+        (old == new and was == site) or (knob.name in TOTALS and old < math.inf and new < math.inf)
+        for knob, old, new, was, site in rows
+    )
 
 
 def compare(slot: Slot, before: Run, after: Run) -> list[Effect]:
@@ -91,8 +104,8 @@ def compare(slot: Slot, before: Run, after: Run) -> list[Effect]:
         for key, index in applied.knobs.items():
             old_index = old.knobs.get(key)
             if old_index is not None and old_ran.knobs.values[old_index] != ran.knobs.values[index]:
-                text = shown(old.program.knobs[old_index], old_ran.knobs.values[old_index])
-                effects.append(do.KnobChanged(slot=slot, before=text, because=of_class(applied, ran, index)))
+                change = Change(old, old_ran.copy(), old_index, applied, ran.copy(), index)
+                effects.append(do.KnobChanged(slot=slot, tell=change.tell))
     return effects
 
 
@@ -114,7 +127,7 @@ def _tick(state: State, run: Run, slot: Slot, applied: Applied, ran: Ran, now: i
             spent = min(spent, state.cpu_ns() - began)
     except Exception as error:
         return watchdog.failed(applied, ran, f"it failed: {error!r}", state.board_generation)
-    before = Ran(state=ran.state, snapshot=ran.snapshot, tenants=ran.tenants, knobs=ran.knobs)
+    before = ran.copy()
     ran.state, ran.knobs, ran.snapshot, ran.tenants = after, knobs, snapshot, tenants
     effects = _known(slot, applied, before.snapshot, snapshot)
     effects += _changes(slot, applied, before, ran, sorted(tenants))
@@ -148,10 +161,11 @@ def _changes(slot: Slot, applied: Applied, before: Ran, after: Ran, tenants: lis
     if not before.knobs.values or before.knobs == after.knobs:
         return []
     effects: list[Effect] = []
+    after = after.copy()
     for index, value in enumerate(after.knobs.values):
         if before.knobs.values[index] != value:
-            was = shown(applied.program.knobs[index], before.knobs.values[index])
-            effects.append(do.KnobChanged(slot=slot, before=was, because=of_class(applied, after, index)))
+            change = Change(applied, before, index, applied, after, index)
+            effects.append(do.KnobChanged(slot=slot, tell=change.tell))
     if before.knobs.tenants == after.knobs.tenants:
         return effects
     old, new = ({number: values for number, values, _ in ran.knobs.tenants} for ran in (before, after))
@@ -159,7 +173,6 @@ def _changes(slot: Slot, applied: Applied, before: Ran, after: Ran, tenants: lis
     for number in tenants:
         for index, (was, value) in enumerate(zip(old.get(number, nothing), new.get(number, nothing), strict=True)):
             if was != value:
-                because = of_tenant(applied, after, number, index)
-                text = of_tenant(applied, before, number, index).value
-                effects.append(do.KnobChanged(slot=slot, job=JobId(number), before=text, because=because))
+                own = OwnChange(applied, before, after, number, index)
+                effects.append(do.KnobChanged(slot=slot, job=JobId(number), tell=own.tell))
     return effects

@@ -94,23 +94,7 @@ def dump(state: State, boot: str, levels: Iterable[Level] = ()) -> bytes:
         next_client=state.next_client,
         next_order=state.next_order,
         last_generation=state.last_generation,
-        tenants=[
-            SavedTenant(
-                id=t.id,
-                labels=t.labels,
-                name=t.name,
-                command=t.command,
-                who=t.who,
-                launcher=t.launcher,
-                launcher_alive=t.launcher_alive,
-                began_ns=t.began_ns,
-                pin=t.pin,
-                exe=t.exe,
-                exe_seen=t.exe_seen,
-                classes={applied.name: t.placed[applied.program.digest].job_class for applied in state.board.applied},
-            )
-            for t in state.tenants.values()
-        ],
+        tenants=[],
         clients=[],
         levels=[*levels, *(level for slot in sorted(state.levels) for level in state.levels[slot])],
         devices=[
@@ -119,10 +103,51 @@ def dump(state: State, boot: str, levels: Iterable[Level] = ()) -> bytes:
         ],
     )
     fields = {name: getattr(saved, name) for name in _FIELDS}
-    return msgspec.json.encode(fields | {"clients": [_encoded(client) for client in state.clients.values()]})
+    rows = {
+        "tenants": [_encoded_tenant(state, tenant) for tenant in state.tenants.values()],
+        "clients": [_encoded(client) for client in state.clients.values()],
+    }
+    return msgspec.json.encode(fields | rows)
 
 
 _FIELDS = tuple(field.name for field in fields_of(Saved))
+
+
+def _encoded_tenant(state: State, tenant: Tenant) -> msgspec.Raw:
+    """Likewise."""
+    made_of = (
+        tenant.launcher_alive,
+        tenant.pin,
+        tenant.exe,
+        tenant.exe_seen,
+        tenant.placed,
+        state.board_generation,
+    )
+    if tenant.on_file[0] == made_of:
+        known: msgspec.Raw = tenant.on_file[1]
+        return known
+    content = msgspec.Raw(
+        msgspec.json.encode(
+            SavedTenant(
+                id=tenant.id,
+                labels=tenant.labels,
+                name=tenant.name,
+                command=tenant.command,
+                who=tenant.who,
+                launcher=tenant.launcher,
+                launcher_alive=tenant.launcher_alive,
+                began_ns=tenant.began_ns,
+                pin=tenant.pin,
+                exe=tenant.exe,
+                exe_seen=tenant.exe_seen,
+                classes={
+                    applied.name: tenant.placed[applied.program.digest].job_class for applied in state.board.applied
+                },
+            )
+        )
+    )
+    tenant.on_file = made_of, content
+    return content
 
 
 def _encoded(client: Client) -> msgspec.Raw:

@@ -4,13 +4,13 @@ import gc
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 
 import trio
 from attrs import evolve
 
-from gpud.engine import host, pins, runs, saved, strangers, swap_board, ticking
+from gpud.engine import host, pins, runs, saved, swap_board, ticking, unmanaged
 from gpud.engine.explained import sentence
 from gpud.engine.in_words import Levels
 from gpud.engine.ports import DeviceUsage, DriverPort, PagesPort, PolicyPort, SessionsPort, StatePort
@@ -31,6 +31,8 @@ LEVELS_NS = 500 * MILLISECOND
 """On file they may be this old: whoever reads them knows what has been charged since."""
 TOGETHER_NS = 1 * MILLISECOND
 """What is due so soon after something that is due now is done with it: one wake-up, not two."""
+SELDOM = (20_000, 20, 20)
+"""How often the collector looks. A tick with many clients makes thousands of small things, and hardly a circle."""
 DRIVER_S = 0.5
 """Between two questions to the driver, while a policy wants to know what only it knows."""
 
@@ -96,7 +98,8 @@ class Engine:
         reading = self.read(ticking.needs(self.state, self.now())) if ticking.wants_reading(self.state, soon) else None
         due = self.state.levels_due_ns
         motion = self.pages.step_levels(self.now()) if due is not None and due <= soon else None
-        self.handle(ev.Tick(motion=motion, reading=reading))
+        barred = self.pages.barred() if motion is not None else {}
+        self.handle(ev.Tick(motion=motion, barred=barred, reading=reading))
         if reading is not None:
             ticking.note_cost(self.state, self.state.cpu_ns() - began)
 
@@ -147,7 +150,7 @@ class Engine:
             await self.ask_driver(driver)
             await trio.sleep(DRIVER_S)
 
-    async def watch_strangers(self, driver: DriverPort) -> None:
+    async def watch_unmanaged(self, driver: DriverPort) -> None:
         """Looks for processes without a hook while anybody is attached; without clients they concern nobody."""
         while True:
             await self._anybody.wait()
@@ -155,13 +158,16 @@ class Engine:
                 self._anybody = trio.Event()
                 continue
             await self.ask_driver(driver)
-            await trio.sleep(strangers.LOOK_S)
+            await trio.sleep(unmanaged.LOOK_S)
 
     async def ask_driver(self, driver: DriverPort) -> None:
         """What the driver says now, or said a moment ago. Never waits for long."""
-        usage = await driver.usage()
+        self.hear_driver(await driver.usage(), driver.asked_ns)
+
+    def hear_driver(self, usage: Mapping[bytes, DeviceUsage], asked_ns: int) -> None:
+        """Takes an answer of the driver. `asked_ns`: when the question was put."""
         devices = {uuid: _seen(one) for uuid, one in usage.items()}
-        self.handle(ev.DriverTold(devices=devices, asked_ns=driver.asked_ns))
+        self.handle(ev.DriverTold(devices=devices, asked_ns=asked_ns))
 
     def adopt(self) -> None:
         """After a restart: begins the policies of devices taken over, and watches the launchers of jobs."""
@@ -231,8 +237,8 @@ class Engine:
             case do.KnobChanged():
                 if log.isEnabledFor(logging.DEBUG):
                     whose = f", job {effect.job}" if effect.job is not None else ""
-                    text = sentence(effect.because)
-                    log.debug("device %d%s: %s, was %s", effect.slot, whose, text, effect.before)
+                    before, because = effect.tell()
+                    log.debug("device %d%s: %s, was %s", effect.slot, whose, sentence(because), before)
             case _:
                 self._tell(effect)
 
@@ -272,6 +278,7 @@ def _seen(usage: DeviceUsage) -> ev.Seen:
         power_w=usage.power_w,
         temperature_c=usage.temperature_c,
         processes=usage.processes,
+        mps=usage.mps,
     )
 
 
@@ -308,14 +315,17 @@ async def open_engine(
     are."""
     engine = Engine(state, pages, sessions, file, boot=boot, now=now, wall=wall, policies=policies)
     gc.freeze()  # the first set, likewise
+    thresholds = gc.get_threshold()
+    gc.set_threshold(*SELDOM)
     try:
         async with events, trio.open_nursery() as nursery:
             engine.adopt()
             nursery.start_soon(engine.run, events)
             if driver is not None:
                 nursery.start_soon(engine.watch_driver, driver)
-                nursery.start_soon(engine.watch_strangers, driver)
+                nursery.start_soon(engine.watch_unmanaged, driver)
             yield engine
             nursery.cancel_scope.cancel()
     finally:
+        gc.set_threshold(*thresholds)
         gc.unfreeze()

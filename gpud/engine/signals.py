@@ -21,6 +21,8 @@ STALE_NS = 5 * SECOND
 _CHARGED = frozenset({"busy", "block_rate", "copy_rate", "delay_p99", "gpu.busy"})
 """What hooks count and sample only while launches are charged."""
 _WAITS, _DELAYS = frozenset({"wait_p99"}), frozenset({"delay_p99"})
+_RATE, _WAIT, _DELAY = 1, 2, 4
+_SELDOM_NS = 500 * MILLISECOND
 _RATES = _CHARGED - _DELAYS | {"launch_rate"}
 """Made of counters, by a meter that sees all of them; the other two, of histograms that are read once in a while."""
 QUIET = frozenset({"active", "tenants", "busy", "gpu.busy", "launch_rate", "block_rate", "delay_p99"})
@@ -52,35 +54,66 @@ def slots_reading(state: State, names: frozenset[str]) -> set[Slot]:
     return {slot for slot, run in state.runs.items() if any(names & applied.reads for applied in run.stack)}
 
 
+def _read_of(state: State, tenant: Tenant, slot: Slot) -> int:
+    """What the policies of the device read of this tenant: `_RATE`, `_WAIT`, `_DELAY`. Remembered until the running set
+    or the tenant's class changes."""
+    found = tenant.read.get(slot)
+    if found is None:
+        found = 0
+        for applied in state.stack_on(slot):
+            job_class = tenant.placed[applied.program.digest].job_class
+            for ref in (*applied.program.signals, *applied.program.tenant_signals):
+                name = ref.name if ref.scope == "class" else f"{ref.scope}.{ref.name}"
+                if ref.job_class in ("", job_class):
+                    found |= (name in _RATES) * _RATE | (name in _WAITS) * _WAIT | (name in _DELAYS) * _DELAY
+        tenant.read[slot] = found
+    return found
+
+
 def take(state: State, reading: Reading, now: int) -> None:
-    """Notes what was read of the world."""
+    """Notes what was read of the world. Of whom no policy reads, the meter is for screens, and seldom fed."""
     state.wall_offset_ns = reading.wall_ns - now
     state.host_free = reading.host_free
-    waits, delayed = slots_reading(state, _WAITS), slots_reading(state, _DELAYS)
-    remembered = slots_reading(state, _RATES)
+    remembered, feeding = slots_reading(state, _RATES), _RATE
     if reading.histograms or reading.delays:
         state.histograms_ns = now
-        remembered |= waits | delayed
+        remembered |= slots_reading(state, _WAITS | _DELAYS)
+        feeding |= _WAIT | _DELAY
+    resting = {slot for slot, run in state.runs.items() if run.resting}
+    clients, tenants, meters, active = state.clients, state.tenants, state.meters, state.active
     for key, counters in reading.counters.items():
-        client = state.clients.get(key[0])
-        if client is None or key[1] not in client.slots():
+        number, slot = key
+        client = clients.get(number)
+        if client is None:
             continue
-        meter = state.meters.get(key)
+        meter = meters.get(key)
         if meter is None:
-            meter = state.meters[key] = Meter()
-        slot = key[1]
-        if state.runs[slot].resting:
+            if slot not in client.slots():
+                continue
+            meter = meters[key] = Meter()
+        elif meter.counters.edges != counters.edges:
+            state.active_ns[slot] = now  # it was active in between, and somebody has seen that
+        if slot in resting:
             meter.rested(now)
         if slot in remembered:
-            holds = reading.histograms.get(key, NOT_READ) if slot in waits else None
-            delays = reading.delays.get(key, NOT_READ) if slot in delayed else None
-            meter.feed(counters, holds, client.attached_ns, now, delays)
+            tenant = tenants[client.job]
+            read = tenant.read.get(slot)
+            if read is None:
+                read = _read_of(state, tenant, slot)
+            if read & feeding:
+                holds = reading.histograms.get(key, NOT_READ) if read & _WAIT else None
+                delays = reading.delays.get(key, NOT_READ) if read & _DELAY else None
+                meter.feed(counters, holds, client.attached_ns, now, delays)
+            elif not read and now - meter.fed_ns >= _SELDOM_NS:
+                meter.feed(counters, None, client.attached_ns, now)
+            else:
+                meter.counters = counters
         else:
             meter.counters = counters
         if counters.active:
-            state.active.add(key)
-        else:
-            state.active.discard(key)
+            active.add(key)
+        elif key in active:
+            active.discard(key)
 
 
 class Members:
@@ -262,4 +295,10 @@ def wanted_histograms(state: State, signal: str = "wait_p99") -> set[tuple[Clien
     slots = slots_reading(state, frozenset({signal}))
     if not slots:
         return set()
-    return {(client.id, slot) for client in state.clients.values() for slot in client.slots() & slots}
+    wanted = _WAIT if signal in _WAITS else _DELAY
+    return {
+        (client.id, slot)
+        for slot in slots
+        for client in state.clients_on(slot)
+        if _read_of(state, state.tenants[client.job], slot) & wanted
+    }

@@ -1,11 +1,11 @@
-"""What a tenant is on a device: class, rank and unit, by the policy that arbitrates there. Pure."""
+"""What a tenant is on a device: class and rank, by the policy that arbitrates there. Pure."""
 
 from attrs import frozen
 
 from gpud.engine.board import Applied
 from gpud.engine.classify import UNCLASSIFIED
 from gpud.engine.state import Client, State, Tenant
-from gpud.model.ids import Slot, UnitId
+from gpud.model.ids import Slot
 
 
 @frozen
@@ -15,7 +15,6 @@ class Standing:
     job_class: str | None
     """Of the arbiter; None: none takes it, or nobody arbitrates."""
     rank: int
-    unit: UnitId
 
 
 def arbiter_on(state: State, slot: Slot) -> Applied | None:
@@ -34,6 +33,7 @@ def standing(state: State, tenant: Tenant, slot: Slot) -> Standing:
 def forget(tenant: Tenant, slot: Slot | None = None) -> None:
     """What was remembered of it on a device is not so any more; None: on all."""
     slots = [slot] if slot is not None else [*tenant.standings, *tenant.in_force, *tenant.risen]
+    tenant.read.clear()
     for one in slots:
         tenant.standings.pop(one, None)
         tenant.in_force.pop(one, None)
@@ -58,8 +58,7 @@ def rises(state: State) -> list[tuple[int, Tenant, Slot]]:
         return []
     found: list[tuple[int, Tenant, Slot]] = []
     for tenant in state.tenants.values():
-        on = {slot for client in tenant.clients if client in state.clients for slot in state.clients[client].slots()}
-        for slot in sorted(on):
+        for slot in sorted(state.slots_of(tenant)):
             at = rises_at(state, tenant, slot)
             if at is not None:
                 found.append((at, tenant, slot))
@@ -77,9 +76,7 @@ def rank_on(state: State, client: Client, slot: Slot) -> int:
 
 def arbiters_of(state: State, tenant: Tenant) -> tuple[Applied, ...]:
     """Of the devices it is on; while it is on none, of all that it may come to."""
-    slots = sorted(
-        {slot for client in tenant.clients if client in state.clients for slot in state.clients[client].slots()}
-    )
+    slots = sorted(state.slots_of(tenant))
     if not slots and not state.runs:
         return state.board.arbiters
     found = [arbiter_on(state, slot) for slot in slots or sorted(state.runs)]
@@ -101,14 +98,12 @@ def is_pinned(state: State, tenant: Tenant) -> bool:
 def _standing(state: State, tenant: Tenant, slot: Slot) -> Standing:
     applied = arbiter_on(state, slot)
     if applied is None or applied.arbiter is None:
-        return Standing(None, 0, state.unit_named(("", "", "")))
+        return Standing(None, 0)
     job_class = tenant.placed[applied.program.digest].job_class
     if job_class is None:
-        return Standing(None, applied.arbiter.lowest, state.unit_named((applied.name, "", "")))
-    per = applied.program.ir.class_named(job_class).per
-    unit = state.unit_named((applied.name, job_class, member_of(tenant, per)))
+        return Standing(None, applied.arbiter.lowest)
     rank = applied.arbiter.ranks.get(job_class, 0)
-    return Standing(job_class, max(rank - (slot in tenant.risen), 0), unit)
+    return Standing(job_class, max(rank - (slot in tenant.risen), 0))
 
 
 def member_of(tenant: Tenant, per: str) -> str:
@@ -124,9 +119,3 @@ def member_of(tenant: Tenant, per: str) -> str:
         case "namespace":
             return tenant.facts.namespace
     return tenant.labels.get(per.removeprefix("label:"), "") if per.startswith("label:") else ""
-
-
-def drop_unused_units(state: State) -> None:
-    """Units that no tenant is in are forgotten; their numbers are not used again."""
-    used = {found.unit for tenant in state.tenants.values() for found in tenant.standings.values()}
-    state.units = {name: unit for name, unit in state.units.items() if unit in used}

@@ -9,10 +9,10 @@ from gpud.engine.board import Board, Failsafe, Stack
 from gpud.engine.classify import Placed
 from gpud.engine.meters import Meter
 from gpud.model.events import AttachAsked, LaunchAsked, Process, Seen, Who
-from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot, UnitId
+from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
 from gpud.model.knobs import Knobs as KnobsInForce
-from gpud.model.levels import Division, Level
+from gpud.model.levels import Barred, Division, Level
 from gpud.model.units import SECOND
 from gpud.policies.program import Knobs
 from gpud.policies.tenants import TenantFacts
@@ -108,6 +108,10 @@ class Tenant:
     """See standing.py."""
     in_force: "dict[Slot, KnobsInForce]" = Factory(dict)
     """See in_force.py."""
+    read: dict[Slot, int] = Factory(dict)
+    """See signals.py: what policies there read of it."""
+    on_file: tuple[Any, Any] = (None, b"")
+    """What it is made of, and what of it was put on file last."""
     attached_ns: int | None = None
     """Since when it has had a client without a break; None: it has none."""
     risen: set[Slot] = Factory(set)
@@ -180,6 +184,10 @@ class Ran:
     failed: bool = False
     """It raised an exception, or took too long: it does not tick any more."""
 
+    def copy(self) -> "Ran":
+        """What it remembers and decided now, to be read later."""
+        return Ran(state=self.state, snapshot=self.snapshot, tenants=self.tenants, knobs=self.knobs)
+
 
 @define(kw_only=True)
 class Run:
@@ -218,8 +226,6 @@ class State:
     board_generation: int = 1
     runs: dict[Slot, Run] = Factory(dict)
     """Of every device."""
-    units: dict[tuple[str, str, str], UnitId] = Factory(dict)
-    """(policy, class, member by its `per`) → unit."""
     tenants: dict[JobId, Tenant] = Factory(dict)
     watched: dict[tuple[ClientId, Slot], Claim] = Factory(dict)
     """Clients where ranks hold."""
@@ -241,12 +247,12 @@ class State:
     """When histograms were read last."""
     seen: dict[bytes, Seen] = Factory(dict)
     """Device → what the driver told last."""
-    strangers: dict[bytes, tuple[Process, ...]] = Factory(dict)
+    unmanaged: dict[bytes, tuple[Process, ...]] = Factory(dict)
     """Device → processes on it that were no clients when the driver told of them."""
     strange_since: dict[tuple[int, int], int] = Factory(dict)
-    """(pid, started) of strangers → when they were first seen."""
+    """(pid, started) of these → when they were first seen."""
     told_of: set[tuple[int, int]] = Factory(set)
-    """(pid, started) of strangers that the journal has."""
+    """(pid, started) of these that the journal has."""
     left: list[tuple[int, int, int]] = Factory(list)
     """(when, pid, started) of clients that are gone."""
     samples: dict[tuple[str, str, str], tuple[Any, int]] = Factory(dict)
@@ -256,7 +262,6 @@ class State:
     next_job: int = 1
     next_client: int = 1
     next_order: int = 1
-    next_unit: int = 1
     last_generation: int = 0
     """Generations given out are all ≤ this one."""
     adopted: int = 0
@@ -269,6 +274,8 @@ class State:
     """Of devices whose time is divided, as published last."""
     dirty: set[Slot] = Factory(set)
     """Devices that may have to be divided anew."""
+    amounts: set[Slot] = Factory(set)
+    """Devices of which only totals are other amounts than before."""
     anew: set[Slot] = Factory(set)
     """Devices with a page that says nothing of levels yet."""
     levels: dict[Slot, list[Level]] = Factory(dict)
@@ -277,6 +284,8 @@ class State:
     """The next step of the levels; None: none of them moves."""
     stepped_ns: int = 0
     """The last one."""
+    barred: Mapping[tuple[JobId, Slot], Barred] = Factory(dict)
+    """Who was not believed then."""
     stepping: dict[Slot, int] = Factory(dict)
     """Devices where somebody was found active lately, and when."""
     active_ns: dict[Slot, int] = Factory(dict)
@@ -305,20 +314,20 @@ class State:
         run = self.runs.get(slot)
         return run.stack if run is not None else self.stack_for(self.devices[slot])
 
-    def unit_named(self, name: tuple[str, str, str]) -> UnitId:
-        """Its number, a new one the first time."""
-        unit = self.units.get(name)
-        if unit is None:
-            unit = self.units[name] = UnitId(self.next_unit)
-            self.next_unit += 1
-        return unit
-
     def clients_on(self, slot: Slot) -> Iterator[Client]:
         """Those with this device, oldest first."""
         found = self._on.get(slot)
         if found is None:
             found = self._on[slot] = tuple(client for client in self.clients.values() if slot in client.slots())
         return iter(found)
+
+    def clients_of(self, tenant: Tenant) -> list[Client]:
+        """Its processes, oldest first."""
+        return [self.clients[client] for client in sorted(tenant.clients) if client in self.clients]
+
+    def slots_of(self, tenant: Tenant) -> set[Slot]:
+        """Devices that they are on."""
+        return {slot for client in self.clients_of(tenant) for slot in client.slots()}
 
     def moved(self) -> None:
         """A client is gone, or on other devices than before."""

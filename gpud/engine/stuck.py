@@ -30,12 +30,13 @@ def judge(state: State, reading: Reading, now: int) -> list[Effect]:
     effects: list[Effect] = []
     claims: dict[tuple[ClientId, Slot], Claim] = {}
     changed: dict[Slot, None] = {}
+    ranked = {slot for slot in state.runs if _has_ranks(state, slot)}
     for client in state.clients.values():
-        client.stuck &= client.slots()
-        for slot in sorted(client.slots()):
+        if client.stuck:
+            client.stuck &= client.slots()
+        for slot in sorted(client.slots() & ranked) if ranked else ():
             counters = reading.counters.get((client.id, slot))
-            applied = arbiter_on(state, slot)
-            if counters is None or applied is None or applied.arbiter is None or applied.arbiter.mode != "preempt":
+            if counters is None:
                 continue
             before = state.watched.get((client.id, slot)) or _first(counters, now - client.attached_ns < YOUNG_NS, now)
             claim = claims[client.id, slot] = _look(before, counters, now)
@@ -49,6 +50,11 @@ def judge(state: State, reading: Reading, now: int) -> list[Effect]:
         if client.slots() & changed.keys():
             effects += update_client(state, client)
     return effects
+
+
+def _has_ranks(state: State, slot: Slot) -> bool:
+    applied = arbiter_on(state, slot)
+    return applied is not None and applied.arbiter is not None and applied.arbiter.mode == "preempt"
 
 
 def _first(counters: Counters, young: bool, now: int) -> Claim:
@@ -83,7 +89,5 @@ def _change(state: State, client: Client, slot: Slot, lost: bool, for_ns: int) -
         client.stuck.discard(slot)
         return do.Record(level="info", text=f"{who} moves again on device {slot}: it has its rank back")
     client.stuck.add(slot)
-    text = (
-        f"{who} has been active on device {slot} for {format_duration(for_ns // SECOND * SECOND)}, used nothing of it"
-    )
+    text = f"{who} has been active on device {slot} for {format_duration(for_ns, SECOND)}, used nothing of it"
     return do.Record(level="warning", text=f"{text} and finished nothing: it has no rank there until a kernel finishes")

@@ -7,7 +7,7 @@ from gpud.engine import division, edges, runs, signals, ticking
 from gpud.engine.board import Board
 from gpud.engine.classify import Placed, place_everywhere
 from gpud.engine.peers import update_client
-from gpud.engine.standing import class_text, drop_unused_units, forget
+from gpud.engine.standing import class_text, forget
 from gpud.engine.state import State
 from gpud.model import effects as do
 from gpud.model.effects import Effect
@@ -54,7 +54,6 @@ def swap(state: State, event: BoardChanged, now: int) -> list[Effect]:
         effects += runs.compare(slot, were[slot], state.runs[slot])
     for client in list(state.clients.values()):
         effects += update_client(state, client)
-    drop_unused_units(state)
     ticking.plan(state, now)
     changes = list(dict.fromkeys([*changes, *pinned]))
     text = f"policies {board.digest[:8] or 'none'} in force ({event.why}, number {state.board_generation})"

@@ -10,27 +10,26 @@ from collections.abc import Iterable, Mapping
 from attrs import frozen
 
 from gpud.engine import division, edges, runs, signals, stuck
+from gpud.engine.division import EARLIEST_NS
 from gpud.engine.in_force import knobs_of
 from gpud.engine.meters import HISTOGRAM_STEP_NS
 from gpud.engine.peers import publish_client, update_client
-from gpud.engine.standing import drop_unused_units, forget, rises
+from gpud.engine.standing import forget, rises
 from gpud.engine.state import Client, Run, State
 from gpud.model import effects as do
 from gpud.model.effects import Effect
 from gpud.model.events import Tick
 from gpud.model.ids import ClientId, JobId, Slot
 from gpud.model.knobs import Knobs
-from gpud.model.units import MILLISECOND, SECOND
+from gpud.model.units import MILLISECOND, SECOND, sooner
 from gpud.policies.program import Now
 
 LEASE_REFRESH_NS = 1 * SECOND
 BUSY_NS = 5 * MILLISECOND
 IDLE_NS = 50 * MILLISECOND
 """Between two ticks."""
-PART_OF_CPU = 20
-"""Where many clients make a tick dear, busy ones are so far apart that they take a twentieth of a core."""
-EARLIEST_NS = 2_500_000
-"""After the tick before, however many edges arrive."""
+PART_OF_CPU = 40
+"""Where many clients make a tick dear, busy ones are so far apart that they take a fortieth of a core."""
 LONGEST_NS = 10 * SECOND
 """Where a policy waits for an hour of the day: somebody may set the clock."""
 
@@ -96,7 +95,7 @@ def hurry(state: State, slot: Slot, now: int) -> None:
         spacing = min(max(EARLIEST_NS, state.tick_cost_ns * PART_OF_CPU), IDLE_NS)
         soon = max(now, run.ticked_ns + spacing)
         run.busy_ns = now
-        state.tick_due_ns = soon if state.tick_due_ns is None else min(state.tick_due_ns, soon)
+        state.tick_due_ns = sooner(state.tick_due_ns, soon)
 
 
 def tick(state: State, event: Tick, now: int) -> list[Effect]:
@@ -121,11 +120,19 @@ def tick_policies(state: State, slots: Iterable[Slot], now: int) -> list[Effect]
     """These devices' policies decide; what has changed is published. Plans the next tick."""
     effects: list[Effect] = []
     for slot in slots:
-        before = [ran.knobs for ran in state.runs[slot].ran]
+        run = state.runs[slot]
+        before = [ran.knobs for ran in run.ran]
         held: dict[JobId, Knobs] = {}
         effects += runs.tick_device(state, slot, now, held)
-        if any(old != ran.knobs for old, ran in zip(before, state.runs[slot].ran, strict=True)):
+        changed = [
+            (applied, old, ran.knobs)
+            for applied, old, ran in zip(run.stack, before, run.ran, strict=True)
+            if old != ran.knobs
+        ]
+        if not all(runs.only_amounts(*one) for one in changed):
             effects += publish_device(state, slot, held)
+        elif changed:
+            state.amounts.add(slot)
     plan(state, now)
     return effects
 
@@ -164,7 +171,7 @@ def _rise(state: State, now: int) -> list[Effect]:
     for client in list(state.clients.values()):
         if client.slots() & where.keys():
             effects += update_client(state, client)
-    drop_unused_units(state)
+    plan_rises(state)
     return effects
 
 
@@ -189,9 +196,8 @@ def plan(state: State, now: int) -> None:
                 change = None if at is not None else now + IDLE_NS
             if change is not None:
                 change = min(max(change, now + EARLIEST_NS), now + LONGEST_NS)
-                at = change if at is None else min(at, change)
-        if at is not None:
-            due = at if due is None else min(due, at)
+                at = sooner(at, change)
+        due = sooner(due, at)
     state.tick_due_ns = due
 
 
@@ -219,19 +225,24 @@ def _next_change(run: Run, moment: Now) -> int | None:
             at = applied.program.next_change(ran.state, moment)
         except Exception:
             at = moment.mono_ns + IDLE_NS  # the tick itself will say what is wrong
-        if at is not None:
-            due = at if due is None else min(due, at)
+        due = sooner(due, at)
     return due
+
+
+def send_slots(state: State, client: Client) -> Effect:
+    """It hears them now."""
+    client.slots_due_ns = None
+    state.owed.discard(client.id)
+    return do.SendSlots(client=client.id, slots=client.devices)
 
 
 def _overdue(state: State, client: Client) -> list[Effect]:
     late = [state.clients[reader] for reader in client.awaited if reader in state.clients]
     for reader in late:
         reader.slow = True
-    client.awaited, client.slots_due_ns = {}, None
-    state.owed.discard(client.id)
+    client.awaited = {}
     names = ", ".join(f"{reader.id} (pid {reader.who.pid})" for reader in late)
     return [
-        do.SendSlots(client=client.id, slots=client.devices),
+        send_slots(state, client),
         do.Record(level="warning", text=f"client {client.id} goes on though these have not mapped its page: {names}"),
     ]

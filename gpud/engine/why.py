@@ -3,18 +3,18 @@
 from gpud.engine.explained import of_word
 from gpud.engine.held import Sums
 from gpud.engine.in_force import ENFORCED, said, tightest
-from gpud.engine.in_words import NO_LEVELS, Levels
+from gpud.engine.in_words import Levels
 from gpud.engine.report import job_view
 from gpud.engine.standing import arbiter_on, standing
 from gpud.engine.state import State, Tenant
 from gpud.model.ids import Slot, uuid_text
+from gpud.model.text import UNDER_MPS
 from gpud.model.views import ExplainView, WhyDevice, WhyView
 
 
-def why(state: State, tenant: Tenant, sums: Sums, now: int, levels: Levels = NO_LEVELS) -> WhyView:
+def why(state: State, tenant: Tenant, sums: Sums, now: int, levels: Levels) -> WhyView:
     """What holds for a job now, on each of its devices; while it is on none, on each that it may come to."""
-    clients = [state.clients[client] for client in sorted(tenant.clients) if client in state.clients]
-    slots = sorted({slot for client in clients for slot in client.slots()}) or sorted(state.runs)
+    slots = sorted(state.slots_of(tenant)) or sorted(state.runs)
     job = job_view(state, tenant, sums, now, levels)
     return WhyView(job=job, hold=job.why, devices=tuple(_device(state, tenant, slot) for slot in slots))
 
@@ -28,7 +28,14 @@ def _device(state: State, tenant: Tenant, slot: Slot) -> WhyDevice:
         arbiter=arbiter.arbiter.mode if arbiter is not None and arbiter.arbiter is not None else "open",
         rank=standing(state, tenant, slot).rank,
         knobs=tuple(view for knob in ENFORCED for view in _knob(state, tenant, slot, knob)),
+        notes=(UNDER_MPS,) if _is_under_mps(state, slot) else (),
     )
+
+
+def _is_under_mps(state: State, slot: Slot) -> bool:
+    """As the driver told last, however long ago: it is asked anew while anybody is attached."""
+    seen = state.seen.get(state.devices[slot].uuid)
+    return seen is not None and seen.mps
 
 
 def _knob(state: State, tenant: Tenant, slot: Slot, knob: str) -> list[ExplainView]:

@@ -14,6 +14,7 @@ from attrs import frozen
 
 from gpud.model.errors import ProtocolError
 from gpud.model.events import Who
+from gpud.model.text import one_line
 
 SO_PEERPIDFD = 77
 _DEEPEST = 64
@@ -52,8 +53,8 @@ def peer_of(connection: socket.socket) -> Peer:
             pid=pid,
             started=started,
             uid=uid,
-            user=_user_name(uid),
-            command=_command(pid),
+            user=user_name(uid),
+            command=command(pid),
             ancestors=ancestors(pid),
             exe=exe(pid),
             cgroup=cgroup(pid),
@@ -137,13 +138,14 @@ def _stat(pid: int) -> list[str] | None:
     return line.rpartition(")")[2].split()
 
 
-def _command(pid: int) -> str:
+def command(pid: int) -> str:
+    """Its command line, in one line whatever its arguments have in them; empty when it is gone."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read(4096).rstrip(b"\0").split(b"\0")
     except OSError:
         return ""
-    return b" ".join(words).decode(errors="replace").replace("\n", " ")
+    return one_line(b" ".join(words).decode(errors="replace"))
 
 
 def _proc(pid: int, name: str) -> str:
@@ -190,7 +192,8 @@ def _group_name(gid: int) -> str:
         return str(gid)
 
 
-def _user_name(uid: int) -> str:
+def user_name(uid: int) -> str:
+    """Of the user database; the number where it does not know it."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

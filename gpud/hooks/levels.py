@@ -6,7 +6,7 @@ from typing import Any
 
 from gpud.hooks._pages import ffi, lib
 from gpud.model.ids import ClientId, JobId, Slot
-from gpud.model.levels import Division, Level, Motion
+from gpud.model.levels import Barred, Division, Level, Motion
 
 NONE = lib.GPUD_NONE
 _MOTIONS = tuple(Motion)
@@ -14,7 +14,7 @@ Places = Callable[[ClientId], tuple[Any, Any, Any]]
 """A client's control, presence and activity page; NULL for one that cannot be seen."""
 _LASTING = (
     *("cap_ns", "at_ns", "cap_ppm", "cap_flags", "burst_ns", "window_ns", "wanted_ns", "asks_ppm", "used_ppm", "wants"),
-    *("charged_ns", "faults", "strikes", "strike_ns", "barred_ns", "claims_ns", "claims_spent_ns"),
+    *("charged_ns", "faults", "strikes", "strike_ns", "barred", "barred_ns", "claims_ns", "claims_spent_ns"),
 )
 """Of a tenant, besides its lag and its parts."""
 _SEEN = ("seen", "edges", "wanted_ns", "idle_since_ns", "spent_ns", "spent_at_ns", "refundable_ns")
@@ -57,10 +57,26 @@ class Divided:
         if before is not None:
             whole.at_ns, whole.wanting, whole.waiting = before._all.at_ns, before._all.wanting, before._all.waiting
 
+    def amend(self, division: Division) -> bool:
+        """The same but for how large totals are? Then that is so from now on."""
+        if not division.has_shape_of(self.division):
+            return False
+        self.division = division
+        for to, total in zip(self._totals, division.totals, strict=True):
+            to.amount = total.amount
+        return True
+
     def step(self, now: int) -> Motion:
         """Looks, moves on, publishes."""
         found: int = lib.gpud_levels_step(self._all, now)
         return _MOTIONS[found]
+
+    def barred(self) -> dict[JobId, Barred]:
+        """Who is not believed, as of the last step."""
+        if not self._all.barred:
+            return {}
+        found = {tenant: self._tenants[row].barred for tenant, row in self.tenants.items()}
+        return {tenant: Barred(why) for tenant, why in found.items() if why != lib.GPUD_BARRED_NOT}
 
     def forget(self, client: ClientId) -> None:
         """Its pages are about to be unmapped."""
@@ -88,6 +104,7 @@ class Divided:
                     spent=tuple((client, seen.spent_ns) for client, seen in spent.items() if seen.seen),
                     busy_ppm=at.used_ppm,
                     faults=at.faults,
+                    barred=Barred(at.barred) if at.barred != lib.GPUD_BARRED_NOT else None,
                     burst_ns=min(at.burst_ns, 2**62),
                 )
             )
@@ -162,7 +179,8 @@ class Divided:
         totals = {total.key: number for number, total in enumerate(before.division.totals)}
         for number, total in enumerate(self.division.totals):
             if total.key in totals:
-                self._totals[number].level_ns = before._totals[totals[total.key]].level_ns
+                to, old = self._totals[number], before._totals[totals[total.key]]
+                to.level_ns, to.begun = old.level_ns, old.begun
 
     def _resume(self, levels: Iterable[Level]) -> None:
         """After a restart: from where the daemon before has left them."""

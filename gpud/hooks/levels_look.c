@@ -9,6 +9,7 @@
 #define STRIKES 3                       /* impossible words within … */
 #define STRIKES_WITHIN_NS 1000000000
 #define BARRED_NS UINT64_C(10000000000) /* … for which a tenant is not believed that long */
+#define LATEST_NS INT64_C(3600000000000)    /* no launch takes longer than this, and is charged afterwards */
 #define MOST (UINT64_C(1) << 50)        /* no rate is higher than this */
 
 /* Notes a word that cannot be. */
@@ -19,26 +20,32 @@ static void fault(struct gpud_level_tenant *tenant, uint64_t now)
         tenant->strikes = 0;
         tenant->strike_ns = now;
     }
-    if (++tenant->strikes >= STRIKES)
+    if (++tenant->strikes >= STRIKES) {
         tenant->barred_ns = now + BARRED_NS;
+        tenant->barred = GPUD_BARRED_WORDS;
+    }
 }
 
 /* What the client has charged since it was looked at last. Nobody charges faster than time goes by, but for launches that are
- * on their way; nobody gives back more than it has charged. */
+ * on their way, or whose cost was late; nobody gives back more than it has charged. The hook goes by a sum of its own, which a
+ * word that makes no sense at all says nothing of: what is published next must not follow it. */
 static int64_t charged(struct gpud_level_client *client, struct gpud_level_tenant *tenant, uint64_t spent, uint64_t now)
 {
     uint64_t elapsed = now > client->spent_at_ns ? now - client->spent_at_ns : 0;
     int64_t most = (int64_t)(elapsed / 2 * 3) + GPUD_DEBT_NS;
     int64_t least = -(int64_t)client->refundable_ns;
     int64_t delta = (int64_t)(spent - client->spent_ns);
+    bool sense = delta >= least && delta <= LATEST_NS;
 
     if (delta > most || delta < least) {
         fault(tenant, now);
         delta = delta > most ? most : 0;
     }
-    client->refundable_ns = (uint64_t)gpud_between(0, (int64_t)client->refundable_ns + delta, GPUD_DEBT_NS);
-    client->spent_ns = spent;
     client->spent_at_ns = now;
+    if (sense) {
+        client->refundable_ns = (uint64_t)gpud_between(0, (int64_t)client->refundable_ns + delta, GPUD_DEBT_NS);
+        client->spent_ns = spent;
+    }
     return delta;
 }
 

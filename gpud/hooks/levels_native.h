@@ -13,6 +13,9 @@
 /* cffi: begin */
 #define GPUD_NONE 0xffffffff        /* no row; no limit */
 
+#define GPUD_UNCAPPED_NS 0x2000000000000000     /* a level that nobody uses up */
+#define GPUD_DRAW_FREE_NS 1000000   /* where nothing is limited, only charged */
+
 /* What a total is of. */
 #define GPUD_TOTAL_COMPUTE 0        /* ppm of the device */
 #define GPUD_TOTAL_LAUNCHES 1       /* per 1000 s */
@@ -24,6 +27,11 @@
 #define GPUD_ASK_IDLE 0             /* does not want anything now */
 #define GPUD_ASK_CONTENT 1          /* uses what it uses */
 #define GPUD_ASK_HUNGRY 2           /* takes all it can get */
+
+/* Why a tenant is not believed. */
+#define GPUD_BARRED_NOT 0
+#define GPUD_BARRED_WORDS 1         /* its pages say what cannot be */
+#define GPUD_BARRED_CLAIMS 2        /* it keeps others waiting and charges next to nothing */
 
 /* gpud_level_client.flags */
 #define GPUD_CLIENT_LOOKS 1         /* higher ranks hold it: others_active */
@@ -108,7 +116,9 @@ struct gpud_level_tenant {
     uint64_t faults;                /* words that could not be, so far */
     uint64_t strikes;               /* of the last second */
     uint64_t strike_ns;
-    uint64_t barred_ns;             /* not trusted until then */
+    uint64_t barred_ns;             /* not trusted until then … */
+    uint32_t barred;                /* … GPUD_BARRED_* */
+    uint32_t pad;
     uint64_t claims_ns;             /* for so long it has kept others waiting … */
     uint64_t claims_spent_ns;       /* … and charged this much */
 };
@@ -118,7 +128,7 @@ struct gpud_level_total {
     uint32_t kind;                  /* GPUD_TOTAL_* */
     uint32_t first;                 /* its members: rows of tenants, in gpud_levels.members */
     uint32_t count;
-    uint32_t pad;
+    uint32_t begun;                 /* 0: level_ns is still to follow from its members' */
     uint64_t amount;
     uint64_t window_ns;             /* what is not used is kept this long */
     int64_t level_ns;               /* of GPU time, all together */
@@ -161,6 +171,7 @@ struct gpud_divided {
     uint64_t at_ns;                 /* of the last step */
     uint32_t wanting;               /* tenants that want the device */
     uint32_t waiting;               /* of these, held */
+    uint32_t barred;                /* tenants that are not believed */
 };
 /* cffi: end */
 
@@ -174,8 +185,6 @@ struct gpud_divided {
 #define GPUD_HUNGRY_PPM 700000                  /* who asks for this part of the time takes all it can get */
 #define GPUD_DRAW_LEAST_NS 100000
 #define GPUD_DRAW_MOST_NS 2000000
-#define GPUD_DRAW_FREE_NS 1000000               /* where nothing is limited, only charged */
-#define GPUD_UNCAPPED_NS (INT64_C(1) << 61)     /* a level that nobody uses up */
 
 /* One step: looks, moves on, divides, publishes. Returns GPUD_LEVELS_*. */
 uint32_t gpud_levels_step(struct gpud_divided *levels, uint64_t now);
@@ -185,6 +194,8 @@ void gpud_levels_look(struct gpud_divided *levels, uint64_t now);
 void gpud_levels_advance(struct gpud_divided *levels, uint64_t now);
 /* Of these: the totals' own levels, before tenants are moved; tenants' parts of all totals, in part[]; shares, and the lags of
  * those who take turns. */
+/* Those that are new begin with what their members have; after these were moved. */
+void gpud_totals_begin(struct gpud_divided *levels);
 void gpud_totals_move(struct gpud_divided *levels, uint64_t elapsed);
 void gpud_totals_divide(struct gpud_divided *levels, uint64_t now);
 void gpud_shares_divide(struct gpud_divided *levels, uint64_t now);

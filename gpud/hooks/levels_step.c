@@ -19,8 +19,10 @@ static void judge_claim(struct gpud_level_tenant *tenant, bool others_wait, uint
     tenant->claims_spent_ns += tenant->charged_ns > 0 ? (uint64_t)tenant->charged_ns : 0;
     if (tenant->claims_spent_ns >= tenant->claims_ns / CLAIMS_PART && tenant->claims_spent_ns > 0)
         tenant->claims_ns = tenant->claims_spent_ns = 0;
-    if (tenant->claims_ns > CLAIMS_NS)
+    if (tenant->claims_ns > CLAIMS_NS) {
         tenant->barred_ns = now + CLAIMS_BARRED_NS;
+        tenant->barred = GPUD_BARRED_CLAIMS;
+    }
 }
 
 /* By what was in force since the last step. */
@@ -45,13 +47,16 @@ static void move_tenant(struct gpud_level_tenant *tenant, bool others_wanted, bo
     if (elapsed > 0) {
         uint64_t used = charged > 0 ? (uint64_t)gpud_scale(charged, 1000000, (int64_t)elapsed) : 0;
         tenant->used_ppm = gpud_smooth(tenant->used_ppm, used, elapsed, GPUD_SMOOTH_NS);
-        tenant->asks_ppm = gpud_smooth(tenant->asks_ppm, tenant->waiting || tenant->full ? 1000000 : 0, elapsed,
-                                       GPUD_SMOOTH_NS);
+        /* Who waits for something else than its turn (a rank above, a pause, its own cap) could not use more of a share. */
+        bool asks = (tenant->waiting && tenant->turns) || tenant->full;
+        tenant->asks_ppm = gpud_smooth(tenant->asks_ppm, asks ? 1000000 : 0, elapsed, GPUD_SMOOTH_NS);
         judge_claim(tenant, others_wait, elapsed, now);
     }
     tenant->charged_ns = 0;
     tenant->at_ns = now;
     tenant->trusted = tenant->barred_ns <= now;
+    if (tenant->trusted)
+        tenant->barred = GPUD_BARRED_NOT;
     tenant->wants = tenant->active || tenant->waiting || tenant->turns || tenant->moved;
     if (tenant->wants)
         tenant->wanted_ns = now;
@@ -86,7 +91,7 @@ static void set_cap(struct gpud_level_tenant *tenant, bool others)
 
 void gpud_levels_advance(struct gpud_divided *levels, uint64_t now)
 {
-    uint32_t wanted = levels->wanting, wanting = 0, waiting = 0;
+    uint32_t wanted = levels->wanting, wanting = 0, waiting = 0, barred = 0;
 
     for (uint32_t i = 0; i < levels->tenant_count; i++)
         waiting += levels->tenants[i].waiting;
@@ -95,7 +100,10 @@ void gpud_levels_advance(struct gpud_divided *levels, uint64_t now)
         struct gpud_level_tenant *tenant = &levels->tenants[i];
         move_tenant(tenant, wanted > tenant->wants, waiting > tenant->waiting, now);
         wanting += tenant->wants;
+        barred += tenant->barred != GPUD_BARRED_NOT;
     }
+    gpud_totals_begin(levels);
+    levels->barred = barred;
     levels->wanting = wanting;
     levels->waiting = waiting;
     levels->at_ns = now;

@@ -89,6 +89,24 @@ static void divide_clients(struct gpud_divided *levels, const struct gpud_level_
     }
 }
 
+/* Not with nothing: its members would use what they have kept, and the total seem overdrawn by that. What a member has that is
+ * not back yet is not known: it may be all that can be kept. */
+void gpud_totals_begin(struct gpud_divided *levels)
+{
+    for (uint32_t i = 0; i < levels->total_count; i++) {
+        struct gpud_level_total *total = &levels->totals[i];
+        int64_t level = 0, most = gpud_part((int64_t)total->window_ns, total->amount);
+        if (total->kind != GPUD_TOTAL_COMPUTE || total->begun)
+            continue;
+        for (uint32_t k = 0; k < total->count; k++) {
+            const struct gpud_level_tenant *tenant = &levels->tenants[levels->members[total->first + k]];
+            level += tenant->awaited ? most : tenant->cap_ppm == GPUD_NONE ? 0 : tenant->cap_ns;
+        }
+        total->level_ns = gpud_between(-GPUD_DEBT_NS, level, most);
+        total->begun = 1;
+    }
+}
+
 void gpud_totals_move(struct gpud_divided *levels, uint64_t elapsed)
 {
     for (uint32_t i = 0; i < levels->total_count; i++)

@@ -59,8 +59,11 @@ def check_page(fd: int, kind: int, generation: int) -> None:
     magic, version, found, said, _, its, _, _ = layout.HEADER.unpack(os.pread(fd, layout.HEADER.size, 0))
     if (magic, found, said) != (layout.PAGE_MAGIC, kind, size):
         raise ProtocolError(f"a page's header says magic {magic:#x}, kind {found}, {said} bytes")
-    if version not in (layout.PAGE_VERSION, layout.PAGE_VERSION - 1):
-        raise ProtocolError(f"a page is of version {version}, this daemon reads {layout.PAGE_VERSION}")
+    if version != layout.PAGE_VERSION:
+        raise ProtocolError(
+            f"a page is of version {version}, this daemon reads {layout.PAGE_VERSION} only; "
+            "install the same gpud for both"
+        )
     if its != generation:
         raise ProtocolError(f"a page is of generation {its}, the client said {generation}")
 

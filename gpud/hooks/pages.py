@@ -15,13 +15,13 @@ from gpud.hooks import layout, memfd
 from gpud.hooks._pages import ffi, lib
 from gpud.hooks.levels import Divided
 from gpud.model.counters import Counters, HookCounters
-from gpud.model.ids import ClientId, Generation, Slot
+from gpud.model.ids import ClientId, Generation, JobId, Slot
 from gpud.model.knobs import DeviceWords
-from gpud.model.levels import Division, Level, Motion
+from gpud.model.levels import Barred, Division, Level, Motion
 
 FAILSAFE_OPEN, FAILSAFE_HOLD = 0, 1
-UNCAPPED_NS = 2**61
-DRAW_NS = 1_000_000
+UNCAPPED_NS = lib.GPUD_UNCAPPED_NS
+DRAW_NS = lib.GPUD_DRAW_FREE_NS
 """Where nothing is limited: as levels_native.h has it."""
 
 
@@ -147,14 +147,14 @@ class PageStore:
             self._summing = None
         scratch = self._scratch
         ffi.memmove(scratch, bytes(ffi.sizeof("struct gpud_control_device")), ffi.sizeof("struct gpud_control_device"))
-        scratch.gate, scratch.rank, scratch.unit = words.gate, words.rank, words.unit
+        scratch.gate, scratch.rank = words.gate, words.rank
         scratch.tenant, scratch.peer_count = words.tenant, len(words.peers)
         scratch.max_inflight, scratch.max_inflight_ns = words.max_inflight, words.max_inflight_ns
         scratch.pass_launches, scratch.pass_ns = words.pass_launches, words.pass_ns
         scratch.resume_after_ns, scratch.max_pause_ns = words.resume_after_ns, words.max_pause_ns
         scratch.burst_ns, scratch.memory_limit = words.burst_ns, 2**64 - 1
         for entry, peer in zip(scratch.peers, words.peers, strict=False):
-            entry.rank, entry.unit, entry.generation = peer.rank, peer.unit, peer.generation
+            entry.rank, entry.generation = peer.rank, peer.generation
             entry.present, entry.flags, entry.tenant = peer.present, peer.flags, peer.tenant
         lib.gpud_publish_watched(pages.control, slot, self._watched >> slot & 1)
         lib.gpud_publish_device(pages.control, slot, scratch)
@@ -162,7 +162,11 @@ class PageStore:
     def divide(self, slot: Slot, division: Division | None, resumed: Iterable[Level], now: int) -> None:
         """The time of a device is divided so from now on, and its pages say so; None: it is not. `resumed`: where a
         daemon before has left its levels."""
-        before = self._divided.pop(slot, None)
+        before = self._divided.get(slot)
+        if before is not None and division is not None and before.amend(division):
+            before.step(now)
+            return
+        self._divided.pop(slot, None)
         if division is not None:
             self._divided[slot] = divided = Divided(slot, division, self._places, before, resumed)
             divided.step(now)
@@ -180,6 +184,10 @@ class PageStore:
     def step_levels(self, now: int) -> dict[Slot, Motion]:
         """Levels, shares and rates of all divided devices move on to now, and are published. Wakes nobody."""
         return {slot: divided.step(now) for slot, divided in self._divided.items() if divided.division.moves}
+
+    def barred(self) -> dict[tuple[JobId, Slot], Barred]:
+        """Who is not believed there, as of the last step."""
+        return {(job, slot): why for slot, one in self._divided.items() for job, why in one.barred().items()}
 
     def levels(self) -> list[Level]:
         """Of all tenants on divided devices, as of the last step."""

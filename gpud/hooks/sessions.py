@@ -331,9 +331,9 @@ def _event(client: ClientId, message: wire.Message) -> ev.Event:
         case wire.PeersMapped():
             return ev.PeersMapped(client=client, serial=message.serial, mapped=message.mapped)
         case wire.WentActive():
-            return ev.WentActive(client=client, slot=Slot(message.slot), when_ns=message.when_ns)
+            return ev.WentActive(client=client, slot=Slot(message.slot))
         case wire.WentIdle():
-            return ev.WentIdle(client=client, slot=Slot(message.slot), when_ns=message.when_ns)
+            return ev.WentIdle(client=client, slot=Slot(message.slot))
     raise ProtocolError(f"{type(message).__name__} is not for the engine")
 
 

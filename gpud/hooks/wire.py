@@ -345,7 +345,7 @@ class ServerSession:
                 f"the client speaks versions {hello.version_min} to {hello.version_max} of the session protocol, "
                 f"this daemon {VERSION_MIN} to {VERSION_MAX}; install the same gpud for both"
             )
-        if hello.role == ROLE_HOOK and hello.page_version not in (PAGE_VERSION, PAGE_VERSION - 1):
+        if hello.role == ROLE_HOOK and hello.page_version != PAGE_VERSION:
             raise VersionError(
                 f"the client's pages are of version {hello.page_version}, this daemon's {PAGE_VERSION}; "
                 "install the same gpud for both"

@@ -25,7 +25,7 @@ class Counters(NamedTuple):
     spent_ns: int = 0
     """GPU time charged, as the client itself writes it."""
     full_ns: int = 0
-    """When it last found its window full."""
+    """Until when its window was, or will be, more than half full, as far as it knows; 0: never."""
     blocks: int = 0
     """Thread blocks launched, while launches are charged."""
     copy_bytes: int = 0

@@ -1,6 +1,8 @@
 """What is to be done, in the imperative. `react` returns them; `service` carries them out, in order."""
 
-from attrs import frozen
+from collections.abc import Callable
+
+from attrs import field, frozen
 
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, Explained, PeerEntry
@@ -155,9 +157,16 @@ class KnobChanged:
     slot: Slot
     job: JobId | None = None
     """By a rule about this one tenant; None: of the class."""
-    before: str
-    """As the language writes it."""
-    because: Explained
+    tell: Callable[[], tuple[str, Explained]] = field(eq=False, repr=False)
+    """What it was, as the language writes it, and why it is otherwise now: words that are made when somebody asks."""
+
+    @property
+    def before(self) -> str:
+        return self.tell()[0]
+
+    @property
+    def because(self) -> Explained:
+        return self.tell()[1]
 
 
 @frozen(kw_only=True)

@@ -7,7 +7,7 @@ from attrs import Factory, frozen
 
 from gpud.model.counters import Counters
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
-from gpud.model.levels import Motion
+from gpud.model.levels import Barred, Motion
 from gpud.model.units import SECOND
 
 
@@ -111,7 +111,6 @@ class WentActive:
 
     client: ClientId
     slot: Slot
-    when_ns: int
 
 
 @frozen(kw_only=True)
@@ -120,7 +119,6 @@ class WentIdle:
 
     client: ClientId
     slot: Slot
-    when_ns: int
 
 
 @frozen(kw_only=True)
@@ -160,6 +158,8 @@ class Tick:
 
     motion: Mapping[Slot, Motion] | None = None
     """What a step of the levels has found on each divided device; None: there was none."""
+    barred: Mapping[tuple[JobId, Slot], Barred] = Factory(dict)
+    """After it: who is not believed."""
     reading: Reading | None = None
     """None: the policies are not to be looked at now."""
 
@@ -187,6 +187,8 @@ class Seen:
     """None: it does not tell; likewise below."""
     temperature_c: float | None = None
     processes: tuple[Process, ...] | None = None
+    mps: bool = False
+    """Somebody uses it through MPS."""
     when_ns: int = 0
     """When the engine heard."""
 

@@ -6,7 +6,6 @@ JobId = NewType("JobId", int)
 """A job (inside: tenant). Never used twice while a state file lives."""
 ClientId = NewType("ClientId", int)
 """An attached process. Never used twice while a state file lives."""
-UnitId = NewType("UnitId", int)
 """What tenants share together: by default, a class."""
 Slot = NewType("Slot", int)
 """A device's node-wide number in the pages, 0 … 7."""

@@ -2,10 +2,9 @@
 
 from attrs import frozen
 
-from gpud.model.ids import ClientId, Generation, JobId, UnitId
+from gpud.model.ids import ClientId, Generation, JobId
 from gpud.model.units import FOREVER_NS
 
-NO_UNIT = UnitId(0)
 NO_JOB = JobId(0)
 PEER_OWN = 1
 """Another process of the same tenant."""
@@ -47,10 +46,9 @@ class Knobs:
     resume_after_ns: int = 0
     """How long all higher ranks must be idle."""
     max_pause_ns: int = FOREVER_NS
-    """After this, `pass_launches` of each held thread go through."""
-    pass_launches: int = 1
+    """After this, one launch of each held thread goes through."""
     pass_ns: int = 0
-    """Instead of launches: GPU time; 0: launches."""
+    """Instead of one launch: so much GPU time; 0: one launch."""
     max_inflight_ns: int | None = None
     """GPU time submitted and unfinished; None = unlimited."""
     capped: bool = False
@@ -83,7 +81,6 @@ class PeerWords:
 
     client: ClientId
     rank: int
-    unit: UnitId
     generation: Generation
     """Of the peer's presence page."""
     present: int
@@ -100,7 +97,6 @@ class DeviceWords:
 
     gate: int = 0
     rank: int = 0
-    unit: UnitId = NO_UNIT
     peers: tuple[PeerWords, ...] = ()
     tenant: JobId = NO_JOB
     max_inflight: int = 0

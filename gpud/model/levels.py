@@ -30,6 +30,15 @@ class Motion(IntEnum):
     BUSY = 2
 
 
+class Barred(IntEnum):
+    """Why a tenant is not believed: for some seconds it takes no part in the turns of others. As in levels_native.h."""
+
+    WORDS = 1
+    """Its pages say what cannot be."""
+    CLAIMS = 2
+    """It keeps others waiting and charges next to nothing."""
+
+
 @frozen(kw_only=True)
 class DividedClient:
     """A process on the device."""
@@ -105,6 +114,19 @@ class Division:
     moves: bool = field(init=False)
     """Something in it changes by itself, so that there must be steps."""
 
+    def has_shape_of(self, other: "Division") -> bool:
+        """Do they differ in the amounts of totals at most? Quick where what is the same is the same object."""
+        return (
+            self.tenants is other.tenants
+            and self.units is other.units
+            and self.pools is other.pools
+            and len(self.totals) == len(other.totals)
+            and all(
+                (one.key, one.kind, one.window_ns, one.members) == (two.key, two.kind, two.window_ns, two.members)
+                for one, two in zip(self.totals, other.totals, strict=True)
+            )
+        )
+
     @moves.default
     def _moves(self) -> bool:
         clients = [client for tenant in self.tenants for client in tenant.clients]
@@ -136,6 +158,8 @@ class Level:
     busy_ppm: int = 0
     """What it used about then."""
     faults: int = 0
-    """Words of its clients that could not be."""
+    """Words of its clients that could not be, so far."""
+    barred: Barred | None = None
+    """None: it is believed."""
     burst_ns: int = 2**62
     """What a cap leaves is never more than this."""

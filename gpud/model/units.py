@@ -51,10 +51,12 @@ def parse_ratio(text: str, where: str) -> Ratio:
     return Ratio(millionths / 1_000_000)
 
 
-def format_duration(nanoseconds: int) -> str:
-    """The shortest of what `parse_duration` reads, rounded to four digits: `2.5ms`, `41s`."""
+def format_duration(nanoseconds: int, to: int = 1) -> str:
+    """The shortest of what `parse_duration` reads, rounded to four digits: `2.5ms`, `41s`. `to`: without what is less
+    than this."""
     if nanoseconds >= FOREVER_NS:
         return "unlimited"
+    nanoseconds = nanoseconds // to * to
     for unit, scale in (
         ("h", 3600 * SECOND),
         ("min", 60 * SECOND),
@@ -65,6 +67,11 @@ def format_duration(nanoseconds: int) -> str:
         if nanoseconds >= scale:
             return f"{nanoseconds / scale:.4g}{unit}"
     return f"{nanoseconds}ns" if nanoseconds else "0s"
+
+
+def sooner(one: int | None, other: int | None) -> int | None:
+    """Of two moments that may never come (None)."""
+    return min((at for at in (one, other) if at is not None), default=None)
 
 
 def _scaled(text: str, units: dict[str, int], where: str, what: str, example: str) -> tuple[int, bool]:

@@ -43,6 +43,8 @@ class DeviceView:
     power_w: float | None = None
     """None: the driver does not say; likewise below."""
     temperature_c: float | None = None
+    notes: tuple[str, ...] = ()
+    """What cannot be promised of it, a sentence each."""
 
 
 @frozen(kw_only=True)
@@ -57,8 +59,8 @@ class HoldView:
     """The job waited for."""
     for_ns: int
     """How long the launch that waits longest has been held."""
-    device: int
-    """Slot."""
+    device: int | None
+    """Slot; None: it waits for a place on any."""
 
 
 @frozen(kw_only=True)
@@ -96,6 +98,11 @@ class TimeView:
     """Of that, what it may use now; below zero: it owes so much."""
     stuck: bool
     """It has lost its rank: it was active for long and did nothing."""
+    barred: str = ""
+    """It takes no part in the turns of others: `words` (its pages say what cannot be), `claims` (it keeps others
+    waiting and charges next to nothing)."""
+    faults: int = 0
+    """Words of its pages that could not be, so far."""
 
 
 @frozen(kw_only=True)
@@ -152,6 +159,8 @@ class WhyDevice:
     rank: int
     """Smaller is higher; the same for all where nothing ranks."""
     knobs: tuple[ExplainView, ...]
+    notes: tuple[str, ...] = ()
+    """What cannot be promised there, a sentence each."""
 
 
 @frozen(kw_only=True)
@@ -231,6 +240,16 @@ class JobStats:
     """Driver calls made for windows and samples."""
     estimated: bool = False
     """What is charged somewhere comes from time shared with others."""
+    inflight: int = 0
+    """Launches submitted and not proven finished yet, where there are windows."""
+    waiting: int = 0
+    """Threads held now, as other jobs see it."""
+    edges: int = 0
+    """Times that a process went active or idle on a device."""
+    full_ago_ns: int | None = None
+    """How long ago a window was last more than half full; 0: it is, or will be for a moment; None: never."""
+    factors: tuple[float, ...] = ()
+    """What its processes multiply charges with on their devices, where something is learned."""
 
 
 @frozen(kw_only=True)

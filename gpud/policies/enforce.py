@@ -5,7 +5,7 @@ policy says ever is, silently.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from attrs import field, frozen
+from attrs import frozen
 
 from gpud.policies.check.walk import all_writers, expressions, head_of, parts
 from gpud.policies.diagnostics import Diagnostic
@@ -28,8 +28,6 @@ class Enforced:
     """`pause`."""
     settings: Mapping[tuple[str, str], frozenset[str]]
     """By (kind, mode) of a block, as in schema.BLOCKS."""
-    words: Mapping[tuple[str, str], frozenset[str]] = field(factory=dict)
-    """(kind of block, setting) → the words that are enforced, where not all are."""
     class_settings: frozenset[str] = frozenset()
     """Of `share`, `per`, `rise_after`."""
     signals: frozenset[tuple[str, str]]
@@ -104,11 +102,6 @@ def _block(block: IrBlock, owner: str, enforced: Enforced, found: Findings) -> N
         if name not in known:
             what = f"{title} {{ {name} }}" if block.kind != "arbitrate" else name
             _refuse(found, what, [setting.span], [_instead(known, f"`{title}`")])
-            continue
-        words = enforced.words.get((block.kind, name))
-        word = setting.value if isinstance(setting.value, str) else getattr(setting.value, "word", None)
-        if words is not None and word not in words:
-            _refuse(found, f"{name} = {word}", [setting.value_span], [f"write {alternatives(sorted(words))}"])
 
 
 def _matches(policy: IrPolicy, enforced: Enforced, found: Findings) -> None:

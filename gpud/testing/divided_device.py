@@ -6,8 +6,8 @@ process, no page file, no waiting.
     device.run(SECOND)
     device.used(JobId(1))                     # GPU time, as the device has it
 
-Launches are modelled as gate_decide.c and gate_share.c decide them; kernels run one after the other in slices, as on a
-time-sliced device, without a cost of switching.
+Launches are decided by the gate's model (gpud.policies.simulate.gate), the one that the contract's table holds to
+gate_decide.c; kernels run one after the other in slices, as on a time-sliced device, without a cost of switching.
 """
 
 from collections import deque
@@ -18,13 +18,27 @@ from attrs import Factory, define
 from gpud.hooks._pages import ffi, lib
 from gpud.hooks.levels import Divided
 from gpud.model.ids import ClientId, JobId, Slot
-from gpud.model.levels import Division, Level, Motion
+from gpud.model.levels import Division, Motion
+from gpud.model.levels import Level as Saved
 from gpud.model.units import MICROSECOND, MILLISECOND, SECOND
+from gpud.policies.simulate.gate import decide
+from gpud.policies.simulate.gate_words import (
+    BUDGET,
+    SHARE,
+    TURN_NONE,
+    WINDOW,
+    Decision,
+    Level,
+    Own,
+    Peer,
+    Words,
+)
 
 STEP_NS = 50 * MICROSECOND
 SLICE_NS = 1 * MILLISECOND
 TICK_NS = 5 * MILLISECOND
-NONE, HAS, ASKS = 0, 1, 2
+GRACE_PART, LEAST_GRACE_NS, MOST_GRACE_NS = 8, 1 * MILLISECOND, 5 * MILLISECOND
+"""A turn outlasts so short an idle moment: this part of it, within these."""
 
 
 @define(kw_only=True)
@@ -33,10 +47,10 @@ class Load:
 
     kernel_ns: int
     window_ns: int = 2 * MILLISECOND
-    on_ns: int = 0
-    """It works for so long …"""
-    off_ns: int = 0
-    """… and pauses for so long; 0: it never pauses."""
+    work_ns: int = 0
+    """It brings kernels of so much time …"""
+    each_ns: int = 0
+    """… this often, and waits with them as long as it is held; 0: it never has enough."""
     gap_ns: int = 0
     """Between the end of a kernel and the launch of the next, on the host."""
     real_ns: int | None = None
@@ -57,12 +71,16 @@ class _Process:
     used_ns: int = 0
     ready_ns: int = 0
     """It launches nothing before."""
+    brought: int = 0
+    """How often, if it brings its work bit by bit."""
+    left_ns: int = 0
+    """Of that work."""
 
 
 class DividedDevice:
     """Slot 0, from the second 100 on."""
 
-    def __init__(self, division: Division, resumed: tuple[Level, ...] = (), now: int = 100 * SECOND) -> None:
+    def __init__(self, division: Division, resumed: tuple[Saved, ...] = (), now: int = 100 * SECOND) -> None:
         self.now = now
         self.loads: dict[JobId, Load] = {}
         self.processes: dict[ClientId, _Process] = {}
@@ -78,7 +96,7 @@ class DividedDevice:
         self.idle_ns = 0
         self.divide(division, resumed)
 
-    def divide(self, division: Division, resumed: tuple[Level, ...] = (), anew: bool = False) -> None:
+    def divide(self, division: Division, resumed: tuple[Saved, ...] = (), anew: bool = False) -> None:
         """The engine decides anew. `anew`: another daemon, which remembers only what is resumed."""
         for tenant in division.tenants:
             for client in tenant.clients:
@@ -129,23 +147,19 @@ class DividedDevice:
     def lag(self, client: int, of: int | None = None) -> int:
         """How far a tenant is behind, as this client reads it: its own, or that of the client in its table."""
         me, words = self.processes[ClientId(client)], self.words(client)
-        if of is None:
-            base, t0, rate = words.share_base_ns, words.share_t0_ns, words.share_rate_ppm
-            tenant = me.tenant
-        else:
-            entry = words.peers[me.peers.index(ClientId(of))]
-            base, t0, rate = entry.share_base_ns, entry.share_t0_ns, entry.share_rate_ppm
-            tenant = self.processes[ClientId(of)].tenant
-        spent = sum(self.presence(c).spent_ns for c in (me.client, *me.peers) if self.processes[c].tenant == tenant)
-        return int((base + rate * (self.now - t0) // 10**6 - spent) * 10**6 // rate)
+        said = words if of is None else words.peers[me.peers.index(ClientId(of))]
+        tenant = me.tenant if of is None else self.processes[ClientId(of)].tenant
+        return _share(said).lag(self._spent(me, tenant), self.now)
 
     def cap(self, client: int) -> int:
         """What its tenant may still use, as this client reads it."""
-        me, words = self.processes[ClientId(client)], self.words(client)
-        own = [c for c in (me.client, *me.peers) if self.processes[c].tenant == me.tenant]
-        spent = sum(self.presence(c).spent_ns for c in own)
-        level = words.cap_base_ns + words.cap_rate_ppm * (self.now - words.cap_t0_ns) // 10**6 - spent
-        return int(min(level, words.cap_burst_ns))
+        me = self.processes[ClientId(client)]
+        words = self.words(client)
+        return min(_cap(words).at(self._spent(me, me.tenant), self.now), int(words.cap_burst_ns))
+
+    def _spent(self, me: _Process, tenant: JobId) -> int:
+        """By those of its processes that this one sees."""
+        return sum(self.presence(c).spent_ns for c in (me.client, *me.peers) if self.processes[c].tenant == tenant)
 
     def _places(self, client: ClientId) -> tuple[Any, Any, Any]:
         process = self.processes[client]
@@ -157,67 +171,71 @@ class DividedDevice:
         load = self.loads.get(process.tenant)
         if load is None or self.now < process.ready_ns:
             return False
-        return not load.off_ns or self.now % (load.on_ns + load.off_ns) < load.on_ns
+        if load.each_ns and process.brought < self.now // load.each_ns:
+            process.brought = self.now // load.each_ns
+            process.left_ns += load.work_ns
+        return not load.each_ns or process.left_ns > 0
 
     def _launch(self, process: _Process) -> None:
         """As many launches as pass now."""
         own = process.presence.device[0]
         own.waiting = 0
         load = self.loads.get(process.tenant)
+        words = None
         while load is not None and self._wants(process):
-            if process.inflight_ns and process.inflight_ns + load.kernel_ns > load.window_ns:
-                own.full_ns = self.now
-                break
-            if self.cap(process.client) <= 0 and not self._alone(process):
-                own.waiting, own.turn = 1, NONE
-                break
-            own.turn = self._turn_of(process)
-            if own.turn == ASKS:
+            words = words or _words(process, load)
+            decision = self._decide(process, words, load)
+            own.turn = decision.turn
+            if decision.hold:
                 own.waiting = 1
                 break
             own.spent_ns += load.kernel_ns
             process.inflight_ns += load.kernel_ns
+            process.left_ns -= load.kernel_ns
             process.queue.append(load.real_ns or load.kernel_ns)
             if load.gap_ns:
                 process.ready_ns = 2**63
-        active = int(bool(process.queue) or (bool(own.active) and self._wants(process)))
+        if load is not None and process.inflight_ns > load.window_ns // 2:
+            own.full_ns = max(own.full_ns, self.now + process.inflight_ns - load.window_ns // 2)
+        active = int(bool(process.queue))
         if active != own.active:
             own.edges += 1
             own.active, own.idle_since_ns = active, self.now
-        if not active and not own.waiting:
-            own.turn = NONE
+        if not active and not own.waiting and self.now >= own.idle_since_ns + _grace_ns(process):
+            own.turn = TURN_NONE
 
-    def _alone(self, process: _Process) -> bool:
-        """A soft cap does not hold while nobody else wants the device."""
-        words = process.control.device[0]
-        others = [self.presence(peer) for peer in process.peers if self.processes[peer].tenant != process.tenant]
-        wanted = any(other.active or other.waiting for other in others) or words.others_lag_ns != -(2**63)
-        return bool(words.cap_flags & lib.GPUD_CAP_SOFT) and not wanted
+    def _decide(self, process: _Process, words: Words, load: Load) -> Decision:
+        page, own = process.control.device[0], process.presence.device[0]
+        unused_ns = words.cap.at(self._spent(process, process.tenant), self.now) - page.cap_burst_ns
+        return decide(
+            words,
+            [self._peer(process, index) for index in range(len(process.peers))],
+            Own(
+                inflight=len(process.queue),
+                inflight_ns=process.inflight_ns,
+                cost_ns=load.kernel_ns,
+                spent_ns=own.spent_ns,
+                turn=own.turn,
+                forfeit_ns=max(unused_ns, 0),
+            ),
+            self.now,
+        )
 
-    def _turn_of(self, process: _Process) -> int:
-        words, own = process.control.device[0], process.presence.device[0]
-        if words.share_rate_ppm == 0:
-            return NONE
-        lag, turn_ns = self.lag(process.client), words.share_turn_ns
-        others: dict[JobId, tuple[int, int, int]] = {}
-        for index, peer in enumerate(process.peers):
-            its, tenant = self.presence(peer), self.processes[peer].tenant
-            if its.turn == NONE or tenant == process.tenant or words.peers[index].share_rate_ppm == 0:
-                continue
-            _, turn, full = others.get(tenant, (0, ASKS, 0))
-            has = HAS if HAS in (turn, its.turn) else ASKS
-            others[tenant] = (self.lag(process.client, peer), has, max(full, its.full_ns))
-        if words.others_lag_ns != -(2**63):
-            others[JobId(2**32)] = (words.others_lag_ns, ASKS, 0)
-        if own.turn == HAS and all(other - lag <= turn_ns for other, _, _ in others.values()):
-            return HAS
-        for tenant, (other, turn, full) in others.items():
-            if turn == ASKS and (other > lag or (other == lag and tenant < process.tenant)):
-                return ASKS
-            is_full = full and full + max(turn_ns // 8, MILLISECOND) > self.now
-            if turn == HAS and is_full and lag - other <= turn_ns:
-                return ASKS
-        return HAS
+    def _peer(self, process: _Process, index: int) -> Peer:
+        other = self.processes[process.peers[index]]
+        its, said = other.presence.device[0], process.control.device[0].peers[index]
+        return Peer(
+            rank=0,
+            active=bool(its.active),
+            idle_since_ns=its.idle_since_ns,
+            tenant=other.tenant,
+            own=other.tenant == process.tenant,
+            share=_share(said) if said.share_rate_ppm else None,
+            spent_ns=its.spent_ns,
+            waiting=its.waiting,
+            turn=its.turn,
+            full_ns=its.full_ns,
+        )
 
     def _work(self, ns: int) -> None:
         """The device works on what is queued, a slice of each process after the other."""
@@ -244,3 +262,32 @@ class DividedDevice:
             elif self._left_ns == 0:
                 self._turn.rotate(-1)
         self.idle_ns += ns
+
+
+def _words(process: _Process, load: Load) -> Words:
+    """What its page says. A cap that nobody uses up stands there where there is none."""
+    page = process.control.device[0]
+    return Words(
+        gate=BUDGET | WINDOW | (SHARE if page.share_rate_ppm else 0),
+        tenant=process.tenant,
+        max_inflight_ns=load.window_ns,
+        others_lag_ns=page.others_lag_ns,
+        cap=_cap(page),
+        soft=bool(page.cap_flags & lib.GPUD_CAP_SOFT),
+        share=_share(page),
+        turn_ns=page.share_turn_ns,
+    )
+
+
+def _share(said: Any) -> Level:
+    """Of a page, or of an entry of its table."""
+    return Level(said.share_base_ns, said.share_rate_ppm, said.share_t0_ns)
+
+
+def _cap(page: Any) -> Level:
+    return Level(page.cap_base_ns, page.cap_rate_ppm, page.cap_t0_ns)
+
+
+def _grace_ns(process: _Process) -> int:
+    turn_ns = process.control.device[0].share_turn_ns
+    return int(min(max(turn_ns // GRACE_PART, LEAST_GRACE_NS), MOST_GRACE_NS))

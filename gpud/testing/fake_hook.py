@@ -15,7 +15,6 @@ import json
 import mmap
 import os
 import socket
-import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -262,10 +261,6 @@ class FakeHook:
         offset = layout.slot_offset(slot, thread)
         values = dict(zip(names, layout.SLOT.unpack_from(self.activity, offset), strict=True)) | fields
         layout.SLOT.pack_into(self.activity, offset, *(values[name] for name in names))
-
-    def set_used_bytes(self, slot: int, used: int) -> None:
-        assert self.activity is not None
-        struct.pack_into("<Q", self.activity, layout.activity_device_offset(slot), used)
 
     def disconnect(self) -> None:
         """Closes the socket and keeps the pages, as when the daemon is gone."""

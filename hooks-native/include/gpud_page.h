@@ -69,7 +69,7 @@ struct gpud_page_header {
  * handed over (GPUD_MSG_PEERS); it holds only while the generations agree. */
 struct gpud_peer {
     uint32_t rank;          /* smaller is higher; looked at if rank < own rank */
-    uint32_t unit;          /* scheduling unit of the peer */
+    uint32_t unit;          /* reserved: 0 */
     uint64_t generation;    /* of the presence page; 0: entry unused */
     uint32_t present;       /* index into the hook's table of mapped presence pages */
     uint32_t flags;         /* GPUD_PEER_* */
@@ -93,7 +93,7 @@ struct gpud_control_device {
     uint32_t gate;          /* GPUD_GATE_* */
     uint32_t wake;          /* futex word: the daemon adds 1 and wakes when a held thread should look again now */
     uint32_t rank;          /* own rank under preempt; smaller is higher */
-    uint32_t unit;          /* own scheduling unit */
+    uint32_t unit;          /* reserved: 0 */
     uint32_t peer_count;    /* entries of peers[] in use */
     uint32_t others_active; /* 1: some higher peer beyond GPUD_MAX_PEERS is active (written per tick) */
     uint32_t max_inflight;  /* launches submitted and unfinished; 0 = unlimited (GPUD_GATE_WINDOW) */

@@ -155,6 +155,8 @@ void clients_close(struct node *node);
 void request_handle(struct client *client, struct sim_request *request, struct sim_reply *reply);
 void requests_release(struct client *client);
 void requests_queue_free(struct device_queue *queue);
+/* The first free place of a table of `count` pointers of a client after `from`, all the way round; 0, which is none, when it is full. */
+uint32_t client_free_slot(const void *table, uint32_t count, uint32_t from);
 
 /* ring.c: rings in, completions out */
 void rings_take(struct node *node);                                     /* all commands that are in the rings, in order of time */

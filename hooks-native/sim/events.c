@@ -7,11 +7,7 @@
 
 static int32_t open_slot(struct client *client, struct node_event *shared, struct sim_reply *reply)
 {
-    uint32_t id = 0;
-    for (uint32_t i = 0; i < SIM_MAX_EVENTS && !id; i++) {
-        uint32_t slot = 1 + (client->next_event + i) % (SIM_MAX_EVENTS - 1);
-        id = client->events[slot] ? 0 : slot;
-    }
+    uint32_t id = client_free_slot(client->events, SIM_MAX_EVENTS, client->next_event);
     struct device_event *event = id ? calloc(1, sizeof *event) : NULL;
     if (!event)
         return id ? -ENOMEM : -ENOSPC;

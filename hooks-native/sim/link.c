@@ -182,6 +182,7 @@ static int open_link(char *error, size_t error_size)
         for (int i = 0; i < count; i++)
             close(fds[i]);
         close(socket);
+        snprintf(error, error_size, "no memory");
         return -ENOMEM;
     }
     for (int i = 0; i < SIM_MAX_DEVICES; i++)

@@ -35,14 +35,19 @@ static int room_for(uint32_t count, unsigned *room, const void *list)
     return result;
 }
 
-DECLARE(nvmlDeviceGetComputeRunningProcesses_v3, nvmlDevice_t handle, unsigned *count, struct nvml_process *list)
+/* NVML_SUCCESS: all that is found fits into the list. */
+static int find_for(nvmlDevice_t handle, unsigned *count, const void *list)
 {
     if (!count)
         return nvml_link() ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_UNINITIALIZED;
-    pthread_mutex_lock(&nvml_lock);
     int result = find(handle);
-    if (!result)
-        result = room_for(found.count, count, list);
+    return result ? result : room_for(found.count, count, list);
+}
+
+DECLARE(nvmlDeviceGetComputeRunningProcesses_v3, nvmlDevice_t handle, unsigned *count, struct nvml_process *list)
+{
+    pthread_mutex_lock(&nvml_lock);
+    int result = find_for(handle, count, list);
     for (uint32_t i = 0; i < found.count && !result; i++)
         list[i] = (struct nvml_process){ .pid = found.process[i].pid, .used_bytes = found.process[i].used_bytes,
                                          .gpu_instance = found.instance[i],
@@ -56,12 +61,8 @@ ALSO(nvmlDeviceGetComputeRunningProcesses_v2, nvmlDeviceGetComputeRunningProcess
 /* The oldest form has no instances. */
 DECLARE(nvmlDeviceGetComputeRunningProcesses, nvmlDevice_t handle, unsigned *count, struct nvml_process_v1 *list)
 {
-    if (!count)
-        return nvml_link() ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_UNINITIALIZED;
     pthread_mutex_lock(&nvml_lock);
-    int result = find(handle);
-    if (!result)
-        result = room_for(found.count, count, list);
+    int result = find_for(handle, count, list);
     for (uint32_t i = 0; i < found.count && !result; i++)
         list[i] = (struct nvml_process_v1){ found.process[i].pid, found.process[i].used_bytes };
     pthread_mutex_unlock(&nvml_lock);

@@ -100,7 +100,7 @@ static int power_of(nvmlDevice_t handle, unsigned *mw, bool limit)
     if (handle->mig || !info->power_mw)
         return NVML_ERROR_NOT_SUPPORTED;
     for (uint32_t i = first; i < first + units && !limit && !result; i++) {
-        uint32_t of_unit;
+        uint32_t of_unit = 0;
         result = nvml_result(sim_utilisation(nvml_link(), i, &of_unit, &memory));
         gpu += of_unit * sim_device(nvml_link(), i)->sm_count / info->sm_count;
     }

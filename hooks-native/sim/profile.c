@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "toml.h"
 
@@ -220,10 +221,8 @@ int profile_read(struct profile *profile, const char *directory, const char *nam
         char next[PATH_MAX];
         if ((size_t)snprintf(next, sizeof next, "%.3000s/%s.toml", above, r.base) >= sizeof next)
             return fail(&r, r.base_line, "base: the path is too long"), -1;
-        FILE *there = fopen(next, "re");
-        if (!there)
+        if (access(next, R_OK))
             return fail(&r, r.base_line, "base: there is no profile %s (looked for %s)", r.base, next), -1;
-        fclose(there);
         snprintf(path, sizeof path, "%s", next);
     }
     for (size_t i = 0; i < KEYS; i++)

@@ -28,6 +28,17 @@ static int32_t name_new(struct client *client, struct sim_request *request, stru
     return 0;
 }
 
+uint32_t client_free_slot(const void *table, uint32_t count, uint32_t from)
+{
+    const void *const none = NULL;
+    for (uint32_t i = 0; i < count - 1; i++) {
+        uint32_t slot = 1 + (from + i) % (count - 1);
+        if (!memcmp((const char *)table + slot * sizeof none, &none, sizeof none))
+            return slot;
+    }
+    return 0;
+}
+
 static int32_t context_new(struct client *client, uint32_t device, struct sim_reply *reply)
 {
     struct node *node = client->node;
@@ -81,11 +92,7 @@ static int32_t queue_new(struct client *client, uint32_t context, int priority, 
 {
     if (context >= SIM_MAX_CONTEXTS || !client->contexts[context].context)
         return -EINVAL;
-    uint32_t id = 0;
-    for (uint32_t i = 0; i < SIM_MAX_QUEUES && !id; i++) {
-        uint32_t slot = 1 + (client->next_queue + i) % (SIM_MAX_QUEUES - 1);
-        id = client->queues[slot] ? 0 : slot;
-    }
+    uint32_t id = client_free_slot(client->queues, SIM_MAX_QUEUES, client->next_queue);
     struct device_queue *queue = id ? calloc(1, sizeof *queue) : NULL;
     if (!queue)
         return id ? -ENOMEM : -ENOSPC;

@@ -3,10 +3,13 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct reader {
     const char *path;
@@ -123,12 +126,29 @@ static int one_line(struct reader *r, struct toml_item *item)
     return value(r, item) || line_end(r) ? -1 : 0;
 }
 
+/* A plain file: who opened a pipe would wait for whoever writes to it. NULL and errno. */
+static FILE *open_plain(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return NULL;
+    struct stat st;
+    int error = fstat(fd, &st) ? errno : S_ISREG(st.st_mode) ? 0 : S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+    FILE *file = error ? NULL : fdopen(fd, "r");
+    if (file)
+        return file;
+    error = error ? error : errno;
+    close(fd);
+    errno = error;
+    return NULL;
+}
+
 int toml_read(const char *path, bool (*take)(void *arg, const struct toml_item *item), void *arg, char *error, size_t error_size)
 {
     struct reader r = { .path = path, .error = error, .error_size = error_size };
-    FILE *file = fopen(path, "re");
+    FILE *file = open_plain(path);
     if (!file) {
-        snprintf(error, error_size, "%s: %s", path, strerror(errno));
+        snprintf(error, error_size, "%s: %s", path, errno == EINVAL ? "not a plain file" : strerror(errno));
         return -1;
     }
     struct toml_item item = { .line = 0 };

@@ -75,8 +75,6 @@ static void end_credit(struct gpud_thread *thread)
 
 bool gpud_bind(struct gpud_thread *thread)
 {
-    static const uint32_t open_gate;
-    static const uint64_t no_edge;
     uint64_t generation = gpud_load_acquire(&gpud_word) & ~(uint64_t)GPUD_WORD_REASONS;
     CUcontext context = NULL;
     CUdevice ordinal = -1;
@@ -99,8 +97,8 @@ bool gpud_bind(struct gpud_thread *thread)
     thread->stream = GPUD_NO_STREAM;
     if (thread->device == GPUD_UNMANAGED) {
         thread->slot = &thread->own;
-        thread->gate = &open_gate;
-        thread->edge = &no_edge;
+        thread->gate = &gpud_open_gate;
+        thread->edge = &gpud_no_edge;
         thread->edge_seen = 0;
         thread->flags = 0;
     } else {

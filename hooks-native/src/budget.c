@@ -3,12 +3,14 @@
 #include "budget.h"
 
 #include "sample.h"
+#include "spent.h"
 
 /* The cap's level is cut to its burst by whoever looks: this much has been cut off since the words of `t0_ns`. */
 static struct forfeit {
     uint64_t t0_ns;
     int64_t ns;
 } forfeits[GPUD_MAX_DEVICES];
+static uint32_t gathering[GPUD_MAX_DEVICES];    /* 1: the cap held some launch, and none has passed since */
 
 static bool is_charged(const struct gpud_control_device *knobs, uint32_t gate)
 {
@@ -51,7 +53,7 @@ static int64_t cap_level(uint32_t device, uint64_t now)
     struct gpud_levels levels = gpud_levels_read(knobs);
     uint64_t burst = levels.cap_burst_ns == 0 ? 1 : levels.cap_burst_ns;
     gpud_wide spent = gpud_own_spent(knobs, device, gpud_present, GPUD_MAX_PRESENT,
-                                     gpud_load(&gpud_presence_at(device)->spent_ns));
+                                     gpud_spent(device));
     gpud_wide level = gpud_level_at(&levels.cap, spent, now) - gpud_forfeit(device, now);
 
     level = level > (gpud_wide)burst ? (gpud_wide)burst : level;
@@ -71,7 +73,7 @@ int64_t gpud_forfeit(uint32_t device, uint64_t now)
     }
     int64_t before = gpud_load(&forfeit->ns);
     gpud_wide spent = gpud_own_spent(knobs, device, gpud_present, GPUD_MAX_PRESENT,
-                                     gpud_load(&gpud_presence_at(device)->spent_ns));
+                                     gpud_spent(device));
     gpud_wide above = gpud_level_at(&levels.cap, spent, now) - before - (gpud_wide)burst;
     if (above <= 0)
         return before;
@@ -79,6 +81,19 @@ int64_t gpud_forfeit(uint32_t device, uint64_t now)
     int64_t cut = after > INT64_MAX ? INT64_MAX : (int64_t)after;
     __atomic_compare_exchange_n(&forfeit->ns, &before, cut, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return cut;
+}
+
+bool gpud_gathers(uint32_t device)
+{
+    return gpud_load(&gathering[device]) != 0;
+}
+
+void gpud_gather(uint32_t device, const struct gpud_decision *decision)
+{
+    uint32_t gathers = decision->hold && decision->why == GPUD_WHY_BUDGET;
+
+    if ((gathers || !decision->hold) && gpud_load(&gathering[device]) != gathers)
+        gpud_store(&gathering[device], gathers);
 }
 
 /* GPU time to be drawn for this launch and those that come: at least its cost. */
@@ -138,7 +153,7 @@ void gpud_charge(struct gpud_thread *thread, struct gpud_ask *ask, bool more, ui
     if (launches > 0 && gpud_ask_windowed(ask) && ns > gpud_sum_to(ask->cost_ns, credit->grant.ns))
         ns = gpud_sum_to(ask->cost_ns, credit->grant.ns);
     if (ns != 0)
-        gpud_add(&gpud_presence_at(device)->spent_ns, ns);
+        gpud_spend(device, ns);
     if (credit == NULL)
         return;
     credit->charged_ns += ask->cost_ns;
@@ -213,8 +228,11 @@ void gpud_grant_end(struct gpud_thread *thread, uint32_t device, struct gpud_cre
 
 void gpud_budget_fork(void)
 {
-    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
         forfeits[device] = (struct forfeit){ 0, 0 };
+        gathering[device] = 0;
+    }
+    gpud_spent_fork();
     gpud_credit_fork();
     gpud_rate_fork();
 }

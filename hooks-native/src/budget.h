@@ -57,6 +57,9 @@ void gpud_grant_end(struct gpud_thread *thread, uint32_t device, struct gpud_cre
 
 /* What came to the cap while it was full: to be taken off its level. */
 int64_t gpud_forfeit(uint32_t device, uint64_t now);
+/* Whether the cap held this client last (gpud_own.gathers); and what the cap says now. */
+bool gpud_gathers(uint32_t device);
+void gpud_gather(uint32_t device, const struct gpud_decision *decision);
 
 /* The device has gone idle, with the burst that began at edge count `edges`: credit of it is given back. */
 void gpud_credit_idle(uint32_t device, uint32_t edges);

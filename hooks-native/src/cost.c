@@ -1,6 +1,7 @@
 /* cost.c: the table of costs, and what is charged by it. */
 #include "cost_state.h"
 
+#include "spent.h"
 #include "state.h"
 
 #define STALE_NS GPUD_SECOND            /* an entry without a sample for so long makes room for another */
@@ -77,7 +78,7 @@ static void settle(struct gpud_known *of, uint32_t charge)
     if (launches == 0 || (gpud_known_unsure(of) && of->clean < SETTLED) || !of->warm)
         return;
     if (gpud_load(&of->attachment) == gpud_load_acquire(&gpud_attachment))
-        gpud_add(&gpud_presence_at(of->device)->spent_ns, right - charged);
+        gpud_spend(of->device, right - charged);
     gpud_add(&of->unsure_ns, right - charged);
     if (!gpud_known_young(of)) {        /* until it is known as well as it will be, more samples say better what was right */
         gpud_add(&of->unsure_ns, -right);

@@ -2,6 +2,7 @@
 #include "budget.h"
 
 #include "sample.h"
+#include "spent.h"
 
 static struct gpud_credit lines[GPUD_MAX_DEVICES][GPUD_MAX_SLOTS];
 
@@ -14,7 +15,7 @@ struct gpud_credit *gpud_credit_of(uint32_t device, const struct gpud_slot *slot
 void gpud_time_back(uint32_t device, uint64_t ns)
 {
     if (ns != 0)
-        __atomic_fetch_sub(&gpud_presence_at(device)->spent_ns, ns, __ATOMIC_RELAXED);
+        gpud_spend(device, -ns);
 }
 
 /* Ends what is armed. Returns GPU time that nobody has given back yet. */

@@ -86,12 +86,23 @@ static bool somebody_wants(const struct gpud_control_device *knobs, uint32_t dev
     return gpud_load(&knobs->others_active) || gpud_load(&knobs->others_lag_ns) != INT64_MIN;
 }
 
+/* Under turns, a tenant that its cap has stopped goes on with what comes in a turn, or half of what is kept: kernel by kernel, as its
+ * level trickles in, it would pay for a switch with each, and never have the device to itself for a measurement. */
+static gpud_wide enough_to_go_on(const struct gpud_control_device *knobs, const struct gpud_levels *levels, const struct gpud_own *own)
+{
+    if (!own->gathers || !(gpud_load(&knobs->gate) & GPUD_GATE_SHARE))
+        return 0;
+    gpud_wide comes = (gpud_wide)levels->share_turn_ns * levels->cap.rate_ppm / 1000000, half = levels->cap_burst_ns / 2;
+    return comes < half ? comes : half;
+}
+
 static struct gpud_decision look_at_cap(const struct gpud_control_device *knobs, uint32_t device,
                                         const struct gpud_presence_page *const *peers, uint32_t present_count,
                                         const struct gpud_levels *levels, const struct gpud_own *own, uint64_t now)
 {
     gpud_wide spent = gpud_own_spent(knobs, device, peers, present_count, own->spent_ns) + own->forfeit_ns;
 
+    spent += enough_to_go_on(knobs, levels, own);
     if (gpud_level_at(&levels->cap, spent, now) > 0)
         return passes;
     if (levels->cap_flags & GPUD_CAP_SOFT && !somebody_wants(knobs, device, peers, present_count))

@@ -36,6 +36,7 @@ struct gpud_own {
     uint64_t spent_ns;          /* spent_ns and turn of the own presence page */
     uint32_t turn;
     int64_t forfeit_ns;         /* of the cap: what came while the level was full */
+    bool gathers;               /* its cap held this client last, and has not let it go on since */
     uint32_t ignored;           /* bit per entry of the table, and GPUD_MAX_PEERS for those beyond: waited for long enough */
     struct gpud_bucket launches_left, blocks_left, bytes_left;
 };
@@ -57,6 +58,11 @@ struct gpud_decision {
 /* Who has the turn has more work than the device does if its window was full within the last ⅛ turn, or millisecond. */
 #define GPUD_FULL_PART 8
 #define GPUD_FULL_LEAST_NS UINT64_C(1000000)
+/* What no client says that is well: that its window stays full for longer than this; and that it is behind by more than the daemon lets
+ * anybody be (4 periods, of at most 2 turns each, or 250 ms, with room for what was drawn and is given back), and what came since. */
+#define GPUD_FULL_MOST_NS UINT64_C(10000000000)
+#define GPUD_LAG_TURNS 8
+#define GPUD_LAG_MOST_NS INT64_C(500000000)
 
 /* `peers[i]` is the presence page mapped as present index i, of `present_count`; one whose generation differs is unknown
  * and holds nobody. */

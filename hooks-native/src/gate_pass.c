@@ -1,5 +1,6 @@
 /* gate_pass.c: a launch on the slow path asks, waits until it may pass, and takes what it may. */
 #include "budget.h"
+#include "spent.h"
 #include "turn.h"
 #include "wait.h"
 #include "watch.h"
@@ -52,11 +53,13 @@ static struct gpud_own bring(struct gpud_thread *thread, const struct gpud_ask *
     uint32_t device = thread->device;
     struct gpud_own own = { .held_since_ns = hold->since_ns, .passes = thread->passes, .pass_ns = thread->pass_ns,
                             .cost_ns = ask->cost_ns, .blocks = ask->blocks, .full = hold->full,
-                            .spent_ns = gpud_load(&gpud_presence_at(device)->spent_ns),
+                            .spent_ns = gpud_spent(device),
                             .turn = gpud_load(&gpud_presence_at(device)->turn) };
 
-    if (ask->gate & GPUD_GATE_BUDGET)
+    if (ask->gate & GPUD_GATE_BUDGET) {
         own.forfeit_ns = gpud_forfeit(device, now);
+        own.gathers = gpud_gathers(device);
+    }
     if (ask->gate & GPUD_GATE_RATE)
         gpud_rate_read(device, &own);
     if (ask->gate & GPUD_GATE_SHARE)
@@ -111,6 +114,8 @@ void gpud_pass_gate(struct gpud_thread *thread, struct gpud_ask *ask, struct gpu
             own = bring(thread, ask, hold, now);
             decision = decide(thread, &own, now);
         }
+        if (ask->gate & GPUD_GATE_BUDGET)
+            gpud_gather(device, &decision);
         gpud_turn_say(device, decision.turn, &hold->asks);
         if (decision.turn == GPUD_TURN_HAS)
             gpud_turn_full(device, now, own.inflight_ns + ask->cost_ns, ask->window.ns);

@@ -41,7 +41,16 @@ static void add_process(struct wanting *tenant, const struct gpud_presence_devic
     }
 }
 
-/* The tenant whose entries begin at `*at`, which is moved behind them. False if it takes no part, or wants nothing. */
+/* No tenant is that far behind: its pages hold anything, and nobody waits for it. */
+static bool is_nonsense(const struct gpud_control_device *knobs, const struct gpud_gain *level, int64_t lag, uint64_t now)
+{
+    gpud_wide most = (gpud_wide)gpud_load(&knobs->share_turn_ns) * GPUD_LAG_TURNS;
+
+    most = most > (gpud_wide)GPUD_LAG_MOST_NS ? most : (gpud_wide)GPUD_LAG_MOST_NS;
+    return lag > most + (now > level->t0_ns ? now - level->t0_ns : 0);
+}
+
+/* The tenant whose entries begin at `*at`, which is moved behind them. False if it takes no part, wants nothing, or lies. */
 static bool read_tenant(const struct gpud_control_device *knobs, uint32_t device, const struct gpud_presence_page *const *peers,
                         uint32_t present_count, uint32_t *at, uint64_t now, struct wanting *tenant)
 {
@@ -65,7 +74,7 @@ static bool read_tenant(const struct gpud_control_device *knobs, uint32_t device
         return false;
     tenant->rate_ppm = level.rate_ppm;
     tenant->lag = gpud_lag_at(&level, spent, now);
-    return true;
+    return !is_nonsense(knobs, &level, tenant->lag, now);
 }
 
 static void read_all(const struct gpud_control_device *knobs, uint32_t device, const struct gpud_presence_page *const *peers,
@@ -127,7 +136,7 @@ static uint64_t busy_until(const struct wanting *it, uint64_t turn_ns, uint64_t 
         return it->active ? GPUD_NEVER : 0;
     uint64_t grace = turn_ns / GPUD_FULL_PART;
     uint64_t until = gpud_sum_to(it->full_ns, grace > GPUD_FULL_LEAST_NS ? grace : GPUD_FULL_LEAST_NS);
-    return it->full_ns == 0 || until <= now ? 0 : until;
+    return it->full_ns == 0 || until <= now || it->full_ns > gpud_sum_to(now, GPUD_FULL_MOST_NS) ? 0 : until;
 }
 
 static bool is_before(const struct wanting *it, uint32_t tenant, int64_t lag)

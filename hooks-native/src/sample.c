@@ -61,6 +61,12 @@ bool gpud_sample_event(uint32_t device, CUevent *event, unsigned int flags)
     return false;
 }
 
+bool gpud_sample_at_work(uint32_t device, CUstream stream)
+{
+    gpud_count_calls(device, 1);
+    return real.cuStreamQuery != NULL && real.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY;
+}
+
 /* A free place, if it can be one whose events are of this context. It is OPEN, and the caller's. */
 static struct gpud_pending *claim(struct gpud_sampler *sampler, CUcontext context)
 {
@@ -118,6 +124,7 @@ static bool open_pair(struct gpud_sample *sample, uint32_t device, CUstream stre
         release(pending);
         return false;
     }
+    pending->behind = gpud_sample_at_work(device, stream);
     if (delay)
         gpud_anchor_record(device, pending, stream, now);
     pending->others = gpud_others_look(device, now);
@@ -197,9 +204,10 @@ bool gpud_sample_begin(struct gpud_sample *sample, uint32_t device, CUstream str
 /* The second event, after the launch. Asking is allowed. */
 static bool close_pair(struct gpud_pending *pending, CUstream stream)
 {
-    gpud_count_calls(pending->device, 2);
+    gpud_count_calls(pending->device, pending->behind ? 2 : 1);
     CUresult result = real.cuEventRecord(pending->end, stream);
-    if (result == CUDA_SUCCESS) {
+    pending->busy = false;
+    if (result == CUDA_SUCCESS && pending->behind) {
         CUresult reached = real.cuEventQuery(pending->begin);
         pending->busy = reached == CUDA_ERROR_NOT_READY;
         result = pending->busy ? CUDA_SUCCESS : reached;

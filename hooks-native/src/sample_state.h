@@ -34,7 +34,8 @@ struct gpud_pending {
     uint64_t host_ns;           /* what the launch took on the host */
     uint64_t next_ns;           /* not asked about before */
     struct gpud_others others;  /* before the launch */
-    bool busy;                  /* the first event was not reached yet when the second was recorded */
+    bool behind;                /* the stream was at work before the first event, too: else that is reached before the device is the client's */
+    bool busy;                  /* … and the first event was not reached yet when the second was recorded */
     bool delay;                 /* to be told how long it waited for its start */
     bool anchored;              /* the anchor was recorded right before it */
 };
@@ -140,6 +141,7 @@ void gpud_sample_trouble(uint32_t device, CUresult result, uint64_t now);     /*
 void gpud_sample_next(struct gpud_sampler *sampler, uint64_t next_ns);        /* worth reading at this time */
 /* An event of the calling thread's context in *event, as `context` says it has one already. False: none to be had. */
 bool gpud_sample_event(uint32_t device, CUevent *event, unsigned int flags);
+bool gpud_sample_at_work(uint32_t device, CUstream stream);     /* the stream is not finished. Asking is allowed. */
 
 /* sample_read.c. Wall nanoseconds from event to event. NOT_READY: not finished. Asking is allowed. */
 CUresult gpud_sample_elapsed(uint32_t device, CUevent from, CUevent to, double *ns);

@@ -7,6 +7,7 @@
 
 #include "presence.h"
 #include "real.h"
+#include "spent.h"
 
 #define LONGEST 512                     /* launches: three to seven calls for each stretch */
 #define FOLLOWS 384                     /* so long ones follow each other at once, where costs vary: then there are fewer pairs */
@@ -140,6 +141,10 @@ void gpud_stretch_begin(uint32_t device, CUstream stream, uint64_t charged_ns, u
         return;
     if (gpud_load(&stretch->dry) >= DRY_MOST && gpud_add(&stretch->dry, 1) % DRY_MOST != 0)
         return;
+    if (!gpud_sample_at_work(device, stream)) {     /* the device has nothing to do for a moment right at its begin */
+        gpud_add(&stretch->dry, 1);
+        return;
+    }
     if (!take(stretch, now))
         return;
     if (stretch->length == 0)
@@ -226,7 +231,7 @@ static void settle(uint32_t device, const struct gpud_measured *one, double ns, 
         return;
     gpud_add(&gpud_samplers[device].stretches, 1);
     if (one->alone && one->attachment == gpud_load_acquire(&gpud_attachment))
-        gpud_add(&gpud_presence_at(device)->spent_ns, (uint64_t)ns - one->charged_ns);
+        gpud_spend(device, (uint64_t)ns - one->charged_ns);
     if (one->factor > 0)
         gpud_cost_correct(device, one->launches, one->charged_ns, one->factor, (uint64_t)ns);
 }

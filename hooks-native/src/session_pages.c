@@ -4,6 +4,7 @@
 #include <string.h>
 #include "log.h"
 #include "session.h"
+#include "spent.h"
 #include "state.h"
 
 #define SULK_NS (2 * GPUD_SECOND)
@@ -47,6 +48,7 @@ static int map_own(int presence_fd, int activity_fd)
     }
     int failure = gpud_map_own(presence_fd, activity_fd);
     gpud_slots_renew();
+    gpud_spent_renew();
     gpud_word_raise(0, 0);
     return failure;
 }

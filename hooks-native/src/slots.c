@@ -11,10 +11,10 @@
 
 /* Where a thread without a slot leaves its marks; several threads may write at once and nobody reads. */
 static struct gpud_slot blank;
-static const uint32_t open_gate;
-static const uint64_t no_edge;
+const uint32_t gpud_open_gate;
+const uint64_t gpud_no_edge;
 
-#define NEW_THREAD { .slot = &blank, .gate = &open_gate, .edge = &no_edge, .device = GPUD_UNMANAGED, .ordinal = UINT32_MAX }
+#define NEW_THREAD { .slot = &blank, .gate = &gpud_open_gate, .edge = &gpud_no_edge, .device = GPUD_UNMANAGED, .ordinal = UINT32_MAX }
 __thread struct gpud_thread gpud_thread __attribute__((tls_model("initial-exec"))) = NEW_THREAD;
 
 uint32_t gpud_attachment = 1;

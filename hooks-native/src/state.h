@@ -69,6 +69,8 @@ struct gpud_thread {
 _Static_assert(sizeof(struct gpud_thread) <= 960, "with gpud_inside the hook's thread-local storage stays below 1 KiB");
 extern __thread struct gpud_thread gpud_thread __attribute__((tls_model("initial-exec")));
 
+extern const uint32_t gpud_open_gate;       /* what a thread without a device looks at: open, and no edge ever */
+extern const uint64_t gpud_no_edge;
 extern uint32_t gpud_managed;       /* 1: attached, device slots known, not detached */
 extern uint32_t gpud_attachment;    /* raised with each new set of own pages */
 extern uint32_t gpud_devices_used;  /* bit per device slot that some thread has launched on */

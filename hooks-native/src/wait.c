@@ -9,6 +9,8 @@
 #include "window.h"
 
 #define SPIN_FIRST_NS (20 * GPUD_MICROSECOND)
+#define SPIN_WINDOW_NS (4 * GPUD_MICROSECOND)   /* beside a thread that asks: about what going to sleep and being woken costs */
+#define SPIN_STEPS 16                           /* … with so few looks that they do not keep that thread from its answer */
 #define SPIN_LAST_NS (60 * GPUD_MICROSECOND)    /* a sleep ends up to this late */
 #define LONGEST_SLEEP_NS (100 * GPUD_MILLISECOND)
 #define SHORTEST_SLEEP_NS (50 * GPUD_MICROSECOND)
@@ -18,6 +20,7 @@
 
 uint32_t gpud_holding;
 static uint32_t led[GPUD_MAX_DEVICES];      /* 1: some thread leads */
+static uint32_t asleep[GPUD_MAX_DEVICES];   /* threads that sleep on the wake word, or are just about to */
 
 static void begin(struct gpud_thread *thread, struct gpud_hold *hold, uint64_t now)
 {
@@ -74,9 +77,11 @@ static void sharpen(struct gpud_hold *hold)
     }
 }
 
-static void sleep_on(const uint32_t *word, uint32_t seen, uint64_t until)
+static void sleep_on(uint32_t device, uint32_t seen, uint64_t until)
 {
-    int failure = gpud_futex_wait(word, seen, until, true);
+    gpud_add_total(&asleep[device], 1);
+    int failure = gpud_futex_wait(&gpud_control()->device[device].wake, seen, until, true);
+    gpud_sub_total(&asleep[device], 1);
 
     /* A dummy page cannot be waited on; then the plain clock does. */
     if (failure != 0 && failure != EAGAIN && failure != EINTR && failure != ETIMEDOUT) {
@@ -122,6 +127,11 @@ void gpud_hold_step(struct gpud_thread *thread, struct gpud_hold *hold, const st
         gpud_relax();
         return;
     }
+    if (decision->why == GPUD_WHY_WINDOW && !hold->lead && now < hold->since_ns + SPIN_WINDOW_NS) {
+        for (uint32_t i = 0; i < SPIN_STEPS; i++)
+            gpud_relax();
+        return;
+    }
 
     /* `at`: when there will be something new to see. Only a moment that is known is worth spinning for. */
     uint64_t at, margin = 0;
@@ -147,7 +157,7 @@ void gpud_hold_step(struct gpud_thread *thread, struct gpud_hold *hold, const st
     }
     if (hold->lead)
         sharpen(hold);
-    sleep_on(&gpud_control()->device[hold->device].wake, seen, at - margin);
+    sleep_on(hold->device, seen, at - margin);
 }
 
 static uint32_t bucket_of(uint64_t held_ns)
@@ -174,7 +184,8 @@ void gpud_hold_end(struct gpud_thread *thread, struct gpud_hold *hold)
     wait_no_more(hold);
     if (hold->lead)
         gpud_store_release(&led[hold->device], 0);
-    if (gpud_sub_total(&gpud_holding, 1) > 1 && hold->lead)
+    gpud_sub_total(&gpud_holding, 1);
+    if (hold->lead && gpud_load_total(&asleep[hold->device]) != 0)
         gpud_futex_wake(&gpud_control()->device[hold->device].wake, true);
     hold->since_ns = 0;
     hold->lead = false;
@@ -184,5 +195,5 @@ void gpud_hold_forget(void)
 {
     gpud_holding = 0;
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
-        led[device] = 0;
+        led[device] = asleep[device] = 0;
 }

@@ -4,7 +4,7 @@
 ENV("GPUD_DISABLE", "hook", "1: hard bypass, checked first")
 ENV("GPUD_RUNTIME_DIR", "all", "directory of hook.sock, control.sock, state; default $XDG_RUNTIME_DIR/gpud, /run/gpud for root, /run/user/UID/gpud where there is one, else /tmp/gpud-UID")
 ENV("GPUD_LOG", "hook, daemon", "error, warning (default), info, debug")
-ENV("GPUD_NATIVE_DIR", "python", "where libgpud_hook.so and sim/ are; default inside the package")
+ENV("GPUD_NATIVE_DIR", "python, simulator", "where libgpud_hook.so and sim/ are; default inside the package; of a simulated driver: where it is itself")
 ENV("GPUD_POLICIES", "daemon", "directory of the policies; default as gpud.toml says, $XDG_CONFIG_HOME/gpud/policies, /etc/gpud/policies, else those that came with gpud")
 ENV("GPUD_STATE_DIR", "daemon", "directory of what outlives a restart: the policies that ran; default GPUD_RUNTIME_DIR/state where that is set, /var/lib/gpud for root, else $XDG_STATE_HOME/gpud or ~/.local/state/gpud")
 ENV("GPUD_REAL_LIBCUDA", "hook", "path of the driver library to load instead of libcuda.so.1 (tests)")

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -90,6 +91,14 @@ class FakeDaemon:
         self._socket.close()
         for connection in self.connections:
             connection.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_signal_is_ignored() -> None:
+    """Where the tests were started by nohup or in the background, what they start would ignore these, too."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture

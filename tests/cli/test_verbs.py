@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shutil
+import subprocess
 import time
 from pathlib import Path
 from typing import Self
@@ -118,6 +120,26 @@ def test_doctor_looks_at_the_policies(gpud: Gpud, tmp_path: Path) -> None:
     assert findings[shipped_policies()]["result"] == "ok"
     assert findings[tmp_path]["result"] == "fail"
     assert findings[tmp_path]["remedy"] == f"see: gpud policy check {tmp_path}"
+
+
+def test_doctor_tells_of_mps(gpud: Gpud, tmp_path: Path) -> None:
+    """Without a server whatever the pipe says; with one, what that means and how to be rid of it."""
+    os.mkfifo(tmp_path / "control")
+    binary = tmp_path / "nvidia-cuda-mps-control"
+    shutil.copy(shutil.which("cat") or "/bin/cat", binary)
+
+    def finding(directory: Path) -> dict[str, str]:
+        done = gpud("doctor", "--json", CUDA_MPS_PIPE_DIRECTORY=str(directory))
+        return {finding["check"]: finding for finding in json.loads(done.stdout)}["mps"]
+
+    with subprocess.Popen([binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as control:
+        assert finding(tmp_path / "elsewhere")["result"] == "ok"
+        found = finding(tmp_path)
+        control.communicate()
+    assert found["result"] == "warn"
+    assert str(tmp_path) in found["text"]
+    assert "side by side" in found["text"]
+    assert "nvidia-cuda-mps-control" in found["remedy"]
 
 
 def test_doctor_names_a_misspelt_variable(gpud: Gpud) -> None:
@@ -255,6 +277,10 @@ def test_gpu_time_in_a_few_words() -> None:
     assert brief(evolve(TIME, limit=0.25)) == "24% of 25%"
     assert brief(evolve(TIME, share=None)) == "24%"
     assert brief(evolve(TIME, busy=None)) == "12 s"
+    assert brief(evolve(TIME, barred="words")) == "24% of 30%, passed over"
+    assert lines(evolve(TIME, barred="claims"))[2:] == [
+        "it takes no part in the turns of others for a while: it keeps others waiting and uses next to nothing"
+    ]
     assert lines(TIME) == ["GPU time: 24.0% of the device now, 12.3 s in all", "share: 30%, 12ms behind"]
     assert (
         lines(evolve(TIME, share=1 / 3, lag_ns=-2_000_000, turn=True))[1]

@@ -24,7 +24,26 @@ def test_lines_and_their_level() -> None:
         said = file.read()
     assert " gpud WARNING a warning\n" in said
     assert "not this" not in said
-    assert "ERROR with its trace\nTraceback" in said
+    assert "ERROR with its trace\n  Traceback" in said
+
+
+def test_what_jobs_write_makes_no_line_of_its_own() -> None:
+    forged = "2026-01-01 00:00:00,000 gpud WARNING forged"
+    read, write = os.pipe()
+    with open_log("info", write):
+        log.info("job 1 (%s) began", f"x\n{forged}\r\x1b[2J\u2028y")
+        try:
+            raise ValueError(f"x\n{forged}\x1b[2J")
+        except ValueError:
+            log.exception("it failed")
+    os.close(write)
+    with open(read, newline="") as file:
+        said = file.read()
+    assert rf"job 1 (x\n{forged}\r\x1b[2J\u2028y) began" in said
+    lines = said.removesuffix("\n").split("\n")
+    assert [line for line in lines if line.startswith(forged)] == []
+    assert all(line.isprintable() for line in lines)
+    assert sum(line.startswith("  ") for line in lines) == len(lines) - 2
 
 
 def test_a_pipe_that_nobody_reads_stops_nothing() -> None:

@@ -27,6 +27,23 @@ def test_a_process_is_named_as_the_kernel_does() -> None:
     assert named([(child.pid, 5)]) == (), "it has ended"
 
 
+def test_arguments_end_no_line() -> None:
+    """A command line of several lines is one, whoever looks at it: else a job could write lines into the log."""
+    forged = "x\n2026-01-01 00:00:00,000 gpud WARNING forged\r\x1b[31m\u2028"
+    command = [sys.executable, "-c", "print('here', flush=True); input()", forged]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        try:
+            (found,) = named([(child.pid, None)])
+            for seen in (found.command, identity.command(child.pid)):
+                assert seen.isprintable()
+                assert "x\\n2026-01-01" in seen
+                assert seen.endswith(r"forged\r\x1b[31m\u2028")
+        finally:
+            child.communicate(b"\n")
+
+
 def test_this_process_is_not_among_them() -> None:
     assert named([(os.getpid(), 5)]) == ()
 

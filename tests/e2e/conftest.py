@@ -6,12 +6,30 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
+ROOT = Path(__file__).parents[2]
+
+
+def compiled(factory: pytest.TempPathFactory, name: str, *flags: str, libraries: tuple[str, ...] = ("-ldl",)) -> Path:
+    """programs/NAME.c."""
+    binary = factory.mktemp("programs") / name
+    options = ["-O1", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'bench' / 'native'}", *flags]
+    subprocess.run(["cc", *options, str(PROGRAMS / f"{name}.c"), "-o", str(binary), *libraries], check=True)
+    return binary
 
 
 @pytest.fixture(scope="session")
 def counter(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command of a program that checks every word it computes (programs/counter.c); append KERNELS, ROUNDS."""
-    binary = tmp_path_factory.mktemp("programs") / "counter"
-    source = PROGRAMS / "counter.c"
-    subprocess.run(["cc", "-O1", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(binary), "-ldl"], check=True)
-    return [str(binary), str(PROGRAMS / "counter.ptx"), "add_amount"]
+    return [str(compiled(tmp_path_factory, "counter")), str(PROGRAMS / "counter.ptx"), "add_amount"]
+
+
+@pytest.fixture(scope="session")
+def life(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of programs/life.c, compiled."""
+    return str(compiled(tmp_path_factory, "life", libraries=("-ldl", "-lpthread")))
+
+
+@pytest.fixture(scope="session")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of programs/odd.c, compiled."""
+    return str(compiled(tmp_path_factory, "odd", libraries=("-ldl", "-lpthread")))

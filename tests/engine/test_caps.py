@@ -2,7 +2,8 @@
 
 import pytest
 
-from gpud.engine.caps import RATE_WINDOW_NS, WINDOW_NS
+from gpud.engine.caps import RATE_WINDOW_NS, WINDOW_NS, compute_of
+from gpud.engine.in_words import limits
 from gpud.engine.publish import GATE_BUDGET, GATE_CHARGE, GATE_COPY, GATE_PREEMPT, GATE_RATE, GATE_WINDOW
 from gpud.model import effects as do
 from gpud.model import events as ev
@@ -78,6 +79,9 @@ def test_a_label_that_cannot_be_read_counts_as_none_after_a_reload() -> None:
     world.react(ev.BoardChanged(board=board(("limits", LIMITS)), reading=world.reading()))
     assert division(world).tenants[0].hard_ppm == 150_000
     assert words(world, client).gate == GATE_BUDGET
+    tenant = world.state.tenants[job(world, client)]
+    assert [ppm for ppm, _ in limits(world.state, tenant, S0)] == [150_000], "`gpud why` says the same"
+    assert compute_of(world.state.stack_on(S0)[0], tenant) == (0.15, False), "and so much is promised"
 
 
 TOTALS = """

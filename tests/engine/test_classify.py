@@ -3,12 +3,12 @@ from attrs import evolve
 
 from gpud.engine.claims import is_member
 from gpud.engine.classify import facts_of
-from gpud.engine.labels import limits, read_label
 from gpud.engine.standing import class_text
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model.errors import Refused
 from gpud.model.ids import ClientId, SessionId, Slot
+from gpud.policies.label_values import limits, read_label
 from tests.engine.conftest import GIB, UUID, World, board, new_state, only
 
 PICKY = """

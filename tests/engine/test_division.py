@@ -5,12 +5,14 @@ import pytest
 
 from gpud.engine import saved
 from gpud.engine.division import EARLIEST_NS, IDLE_STEP_NS, LINGER_NS, SAVE_NS, STEP_NS
+from gpud.engine.division import divide as division_of
 from gpud.engine.ticking import next_wakeup
 from gpud.model import effects as do
 from gpud.model import events as ev
+from gpud.model.counters import Counters
 from gpud.model.effects import Effect
 from gpud.model.ids import ClientId, JobId, Slot
-from gpud.model.levels import Level, Motion
+from gpud.model.levels import Barred, Level, Motion
 from gpud.model.units import MILLISECOND, SECOND
 from tests.engine.conftest import World, asks, board, new_state, only
 
@@ -55,19 +57,42 @@ def test_steps_follow_what_they_find() -> None:
     assert next_wakeup(world.state) == world.state.lease_due_ns
 
 
+def test_who_is_not_believed_is_told_of_once() -> None:
+    world = world_of(LIMITED)
+    world.low()
+    tenant = world.state.tenants[JobId(1)]
+
+    def step(*barred: Barred) -> list[tuple[str, str]]:
+        world.now += STEP_NS
+        event = ev.Tick(motion={S0: Motion.BUSY}, barred={(JobId(1), S0): why for why in barred})
+        return [(record.level, record.text) for record in only(world.react(event), do.Record)]
+
+    assert step() == []
+    who = f"job 1 ({tenant.name})"
+    about = f"{who} takes no part in the turns of others on device 0 for a while"
+    assert step(Barred.WORDS) == [("warning", f"{about}: words: its pages say what cannot be")]
+    assert step(Barred.WORDS) == []
+    (said,) = step(Barred.CLAIMS)
+    assert said == ("warning", f"{about}: claims: it keeps others waiting and uses next to nothing")
+    assert step() == [("info", f"{who} is believed again on device 0")]
+    step(Barred.WORDS)
+    world.gone(ClientId(1))
+    assert step() == [], "nobody waits for it any more"
+
+
 def test_an_edge_hurries_a_step_but_not_two() -> None:
     world = world_of(LIMITED)
     client = world.low()
     world.later(STEP_NS, {S0: Motion.SETTLED})
     world.now += MILLISECOND
-    world.react(ev.WentActive(client=client, slot=S0, when_ns=world.now))
+    world.react(ev.WentActive(client=client, slot=S0))
     assert world.state.levels_due_ns == world.now - MILLISECOND + EARLIEST_NS
     world.now += SECOND // 2
     world.later(0, {S0: Motion.SETTLED})
     world.now += SECOND // 4
-    world.react(ev.WentActive(client=client, slot=S0, when_ns=world.now))
+    world.react(ev.WentActive(client=client, slot=S0))
     assert world.state.levels_due_ns == world.now
-    world.react(ev.WentIdle(client=client, slot=S0, when_ns=world.now))
+    world.react(ev.WentIdle(client=client, slot=S0))
     assert world.state.levels_due_ns == world.now
 
 
@@ -253,3 +278,27 @@ def test_classes_that_change_keep_their_levels() -> None:
     assert divided[0].division is not None
     assert [len(unit.members) for unit in divided[0].division.units] == [2]
     assert isinstance(effects[-1], do.Reloaded)  # all pages are written by then
+
+
+def test_another_amount_divides_the_device_and_writes_no_words() -> None:
+    """A controller moves a rate many times a second: nobody's words, tables or caps are looked at for it."""
+    world = world_of(
+        "class all { match any }  arbitrate open {}\n"
+        "when all.queued > 1 { all.max_launch_rate = 500/s }  when all.queued > 5 { all.max_launch_rate = 100/s }"
+    )
+    one = world.low()
+    world.low()
+    assert only(world.ticks(STEP_NS, {one: Counters(holding=2)}), do.PublishDevice)
+    before = world.state.divisions[S0]
+    effects = world.ticks(STEP_NS, {one: Counters(holding=6)})
+    (divide,) = only(effects, do.Divide)
+    assert not only(effects, do.PublishDevice)
+    assert divide.division is world.state.divisions[S0]
+    assert divide.division is not None
+    assert divide.division.has_shape_of(before)
+    assert [total.amount for total in divide.division.totals] == [100_000]
+    # It is what dividing anew would say.
+    assert divide.division == division_of(world.state, S0)
+    # No limit at all is another matter.
+    assert only(world.ticks(STEP_NS), do.PublishDevice)
+    assert S0 not in world.state.divisions

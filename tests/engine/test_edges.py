@@ -52,7 +52,7 @@ def test_while_policies_look_they_need_not_be_told() -> None:
     world = World(running=board(("reads", READS)))
     client = world.low()
     assert world.state.told.get(S0, True)
-    world.react(ev.WentActive(client=client, slot=S0, when_ns=world.now))
+    world.react(ev.WentActive(client=client, slot=S0))
     assert told(world.ticks(BUSY_NS, {client: Counters(active=True)})) == [False]
     assert told(world.ticks(BUSY_NS)) == []
     assert world.state.tick_due_ns == world.now + BUSY_NS
@@ -68,6 +68,19 @@ def test_all_who_look_must_be_at_it() -> None:
     world = World(running=board(("reads", READS), ("limits", LIMITED)))
     client = world.low()
     assert told(world.later(STEP_NS, {S0: Motion.BUSY})) == []
-    world.react(ev.WentActive(client=client, slot=S0, when_ns=world.now))
+    world.react(ev.WentActive(client=client, slot=S0))
     effects = world.ticks(SECOND // 100, {client: Counters(active=True)})
     assert told(effects) == [False]
+
+
+def test_who_was_active_between_two_looks_was_seen() -> None:
+    """Of short bursts each look may miss the activity itself, but not that there was some: telling of each would cost
+    more than the looks."""
+    world = World(running=board(("reads", READS)))
+    client = world.low()
+    world.react(ev.WentActive(client=client, slot=S0))
+    assert told(world.ticks(BUSY_NS, {client: Counters(active=True)})) == [False]
+    for edges in range(2, 20, 2):
+        assert told(world.ticks(LINGER_NS // 2, {client: Counters(edges=edges)})) == []
+    assert told(world.ticks(LINGER_NS // 2, {client: Counters(edges=edges)})) == []
+    assert told(world.ticks(LINGER_NS // 2, {client: Counters(edges=edges)})) == [True]

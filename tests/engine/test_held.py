@@ -1,5 +1,6 @@
 """Why a job is held, in words: each reason of the gate, with who or which line is to blame."""
 
+import pytest
 from attrs import evolve
 
 from gpud.engine import held, publish
@@ -7,7 +8,7 @@ from gpud.engine.in_words import Levels, behind, due_ns, left_ns
 from gpud.engine.report import job_view, queued_view
 from gpud.model.counters import Counters
 from gpud.model.ids import ClientId, JobId, Slot
-from gpud.model.levels import Level
+from gpud.model.levels import Barred, Level
 from gpud.model.units import MILLISECOND, SECOND
 from tests.engine.conftest import World, board
 
@@ -65,6 +66,24 @@ def test_a_budget_names_a_soft_limit_a_knob_or_a_share() -> None:
     assert "by its share fixed(30%) (p.gpol:2)" in text(world, client, publish.GATE_BUDGET, levels(world, c1=level))
 
 
+@pytest.mark.parametrize(("weights", "most"), [((2, 1), 666_666), ((1, 3), 250_000), ((1, 9), 100_000)])
+def test_a_budget_names_a_weight(weights: tuple[int, int], most: int) -> None:
+    """What a weight is in parts of the device follows from all others: a wider limit is not to blame."""
+    body = f"""
+      class a {{ match label("tier") == "a"  share = weight({weights[0]})  limit {{ compute = 90% }} }}
+      class b {{ match any  share = weight({weights[1]}) }}
+      arbitrate share {{ period = 20ms }}
+      a.max_compute = 80%
+    """
+    world, client = one(body, tier="a")
+    level = evolve(LEVEL, cap_ppm=most)
+    assert f"by its share weight({weights[0]}) (p.gpol:3)" in text(
+        world, client, publish.GATE_BUDGET, levels(world, c1=level)
+    )
+    level = evolve(LEVEL, cap_ppm=most // 2)
+    assert "by its share weight" in text(world, client, publish.GATE_BUDGET, levels(world, c1=level)), "a part of it"
+
+
 def test_of_several_limits_the_tightest_is_named() -> None:
     world = World(
         running=board(
@@ -114,7 +133,7 @@ def test_a_share_says_whose_turn_it_is_and_how_both_stand() -> None:
     assert text(world, first, publish.GATE_SHARE) == "another job has the turn"
     row = Counters(holding=1, hold_reason=publish.GATE_SHARE, hold_since_ns=world.now, hold_peer=present)
     sums = {(first, S0): row, (second, S0): Counters(turn=2)}
-    shown = job_view(world.state, world.state.tenants[JobId(1)], sums, world.now)
+    shown = job_view(world.state, world.state.tenants[JobId(1)], sums, world.now, {})
     assert shown.why is not None
     assert "job 2 (python, all) is next" in shown.why.text
     assert shown.why.held_by == 2
@@ -147,7 +166,7 @@ def test_who_holds_and_finishes_nothing() -> None:
     present = world.state.clients[low].peers[high].present
     row = Counters(holding=1, hold_reason=publish.GATE_PREEMPT, hold_since_ns=world.now, hold_peer=present)
     sums = {(low, S0): row, (high, S0): Counters(active=1, last_finish_ns=world.now - 41 * SECOND)}
-    shown = job_view(world.state, world.state.tenants[JobId(1)], sums, world.now)
+    shown = job_view(world.state, world.state.tenants[JobId(1)], sums, world.now, {})
     assert shown.why is not None
     assert "job 2 (python, high) is active and has finished nothing for 41s; goes on" in shown.why.text
 
@@ -179,7 +198,7 @@ def test_gpu_time_of_a_job() -> None:
     world, client = one("class all { match any  limit { compute = 40% } }")
     tenant = world.state.tenants[JobId(1)]
     row = {(client, S0): Counters(spent_ns=7 * SECOND, estimated=1, turn=1)}
-    shown = job_view(world.state, tenant, row, world.now)
+    shown = job_view(world.state, tenant, row, world.now, {})
     assert [(time.device, time.spent_ns, time.busy, time.estimated) for time in shown.time] == [
         (0, 7 * SECOND, None, True)
     ]
@@ -189,7 +208,11 @@ def test_gpu_time_of_a_job() -> None:
     (time,) = job_view(world.state, tenant, row, world.now, known).time
     assert (time.busy, time.share, time.lag_ns, time.limit, time.left_ns) == (0.25, 0.5, 9, 0.4, 3 * MS)
     assert time.turn
-    assert job_view(world.state, tenant, {(client, S0): Counters()}, world.now).time == ()
+    assert (time.barred, time.faults) == ("", 0)
+    known = levels(world, c1=evolve(LEVEL, share_ppm=500_000, barred=Barred.CLAIMS, faults=7))
+    (time,) = job_view(world.state, tenant, row, world.now, known).time
+    assert (time.barred, time.faults) == ("claims", 7)
+    assert job_view(world.state, tenant, {(client, S0): Counters()}, world.now, {}).time == ()
 
 
 def test_a_job_in_line() -> None:

@@ -23,7 +23,7 @@ def pin(world: World, client: ClientId, job_class: str | None, by_operator: bool
 
 
 def view(world: World, client: ClientId) -> JobView:
-    return job_view(world.state, world.state.tenants[world.state.clients[client].job], {}, world.now)
+    return job_view(world.state, world.state.tenants[world.state.clients[client].job], {}, world.now, {})
 
 
 def test_a_pinned_job_changes_rank_at_once(world: World) -> None:

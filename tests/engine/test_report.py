@@ -15,7 +15,7 @@ S0 = Slot(0)
 
 def view(world: World, client: ClientId, **counters: int | bool) -> JobView:
     tenant = world.state.tenants[world.state.clients[client].job]
-    return job_view(world.state, tenant, {(client, S0): Counters(**counters)}, world.now)
+    return job_view(world.state, tenant, {(client, S0): Counters(**counters)}, world.now, {})
 
 
 def test_why_names_the_job_that_holds(world: World) -> None:
@@ -60,17 +60,20 @@ def test_sums_of_nonsense_fit_into_an_answer(world: World) -> None:
     launcher, _ = world.launch()
     clients = [world.ready(launcher), world.ready(launcher)]
     most = 2**64 - 1
-    counters = Counters(entered=most, held_ns=most, used_bytes=most, allocations=most, hold_since_ns=most, holding=1)
+    counters = Counters(
+        entered=most, held_ns=most, used_bytes=most, allocations=most, hold_since_ns=most, holding=1, full_ns=most
+    )
     sums = {(client, S0): counters for client in clients}
     hooks = {client: HookCounters(errors=most, attaches=most, histogram=(most,)) for client in clients}
-    stats = job_stats(world.state, world.state.tenants[1], sums, hooks, world.now)  # type: ignore[index]
+    stats = job_stats(world.state, world.state.tenants[1], sums, hooks, world.now, {})  # type: ignore[index]
     assert (stats.launches, stats.job.used_bytes, stats.held_histogram) == (most, most, (most,))
+    assert stats.full_ago_ns == 0
     wire.encode(wire.Reply(version=1, id=1, answer=wire.StatsAnswer(stats=[stats])))
 
 
 def test_states(world: World) -> None:
     launcher, _ = world.launch(name="job")
-    starting = job_view(world.state, world.state.tenants[1], {}, world.now)  # type: ignore[index]
+    starting = job_view(world.state, world.state.tenants[1], {}, world.now, {})  # type: ignore[index]
     assert (starting.state, starting.pids, starting.launcher_pid) == ("starting", (), launcher.pid)
     client = world.ready(launcher)
     assert view(world, client).state == "idle"
@@ -84,13 +87,18 @@ def test_stats_add_up_all_processes(world: World) -> None:
     launcher, _ = world.launch()
     first, second = world.ready(launcher), world.ready(launcher)
     sums = {
-        (first, S0): Counters(entered=10, left=9, held=2, held_ns=100, passed=1),
-        (second, S0): Counters(entered=5, left=6, held=1, held_ns=50, launches_failed=1),
+        (first, S0): Counters(
+            entered=10, left=9, held=2, held_ns=100, passed=1, inflight=3, edges=4, factor_ppm=1_250_000
+        ),
+        (second, S0): Counters(
+            entered=5, left=6, held=1, held_ns=50, launches_failed=1, waiting=2, full_ns=world.now - 7
+        ),
         (ClientId(99), S0): Counters(entered=1000),
     }
     hooks = {first: HookCounters(errors=1, histogram=(1, 2)), second: HookCounters(attaches=1, histogram=(0, 3))}
-    stats = job_stats(world.state, world.state.tenants[1], sums, hooks, world.now)  # type: ignore[index]
+    stats = job_stats(world.state, world.state.tenants[1], sums, hooks, world.now, {})  # type: ignore[index]
     assert (stats.launches, stats.held, stats.held_ns, stats.passed, stats.launches_failed) == (15, 3, 150, 1, 1)
+    assert (stats.inflight, stats.waiting, stats.edges, stats.full_ago_ns, stats.factors) == (3, 2, 4, 7, (1.25,))
     assert stats.unfinished == 1  # `left` may be read later than `entered`, never less than nothing
     assert (stats.hook_errors, stats.attaches, stats.held_histogram) == (1, 1, (1, 5))
     assert stats.job.pids == tuple(sorted(world.state.clients[c].who.pid for c in (first, second)))

@@ -9,15 +9,15 @@ from trio.testing import wait_all_tasks_blocked
 
 from gpud.engine.board import Board
 from gpud.engine.service import DRIVER_S, Engine, open_engine
-from gpud.engine.strangers import LOOK_S
 from gpud.engine.ticking import BUSY_NS, IDLE_NS
+from gpud.engine.unmanaged import LOOK_S
 from gpud.model import events as ev
 from gpud.model.counters import Counters, HookCounters
 from gpud.model.effects import Reloaded, SendWelcome, StruckOut
 from gpud.model.errors import ProtocolError, Refused
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
-from gpud.model.levels import Division, Level, Motion
+from gpud.model.levels import Barred, Division, Level, Motion
 from gpud.model.units import SECOND
 from gpud.testing.boards import board_from_texts
 from tests.engine.conftest import GIB, PREEMPT_MIX, UUID, board, new_state
@@ -26,6 +26,7 @@ from tests.engine.conftest import GIB, PREEMPT_MIX, UUID, board, new_state
 class Usage:
     total_bytes, used_bytes = 40 * GIB, 39 * GIB
     power_w = temperature_c = None
+    mps = False
     processes: tuple[ev.Process, ...] | None = None
 
 
@@ -39,6 +40,7 @@ class Outside:
         self.refused: list[tuple[int, str]] = []
         self.now: dict[tuple[ClientId, Slot], Counters] = {}
         self.motion: dict[Slot, Motion] = {}
+        self.not_believed: dict[tuple[JobId, Slot], Barred] = {}
         self.told: list[object] = []
         self.asked = 0
         self.asked_ns = 0
@@ -87,6 +89,9 @@ class Outside:
     def step_levels(self, now: int) -> dict[Slot, Motion]:
         self.seen.append("step")
         return self.motion
+
+    def barred(self) -> dict[tuple[JobId, Slot], Barred]:
+        return self.not_believed
 
     def levels(self) -> list[Level]:
         return []
@@ -299,14 +304,15 @@ async def test_another_set_is_read_for_written_and_told_of(autojump_clock: trio.
         assert outside.told == ["devices"]
         outside.now = {(ClientId(1), Slot(0)): Counters(holding=1)}
         outside.seen.clear()
-        await send.send(ev.BoardChanged(board=board(("reads", READS)), why="rollback"))
+        wider = READS.replace("max_inflight = 1", "max_inflight = 2")
+        await send.send(ev.BoardChanged(board=board(("reads", wider)), why="rollback"))
         await wait_all_tasks_blocked()
         assert [what for what in outside.seen if not what.startswith("edges")][:2] == ["publish 1 0", "save"]
         assert outside.seen.index("edges 0 True") < outside.seen.index("save")
         done = outside.told[-1]
         assert isinstance(done, Reloaded)
         assert (done.generation, done.why, done.digest) == (2, "rollback", engine.state.board.digest)
-        assert engine.state.clients[ClientId(1)].words[Slot(0)].max_inflight == 1  # read before, not a tick later
+        assert engine.state.clients[ClientId(1)].words[Slot(0)].max_inflight == 2  # read before, not a tick later
 
 
 async def test_a_policy_that_takes_too_long_is_told_of(autojump_clock: trio.testing.MockClock) -> None:
@@ -346,8 +352,8 @@ async def test_the_driver_is_asked_only_while_a_policy_wants_to_know(autojump_cl
 async def test_a_process_without_a_hook_is_in_the_journal_once(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stranger = ev.Process(pid=77, started=5, user="eve", command="miner", used_bytes=None)
-    monkeypatch.setattr(Usage, "processes", (stranger,))
+    unmanaged = ev.Process(pid=77, started=5, user="eve", command="miner", used_bytes=None)
+    monkeypatch.setattr(Usage, "processes", (unmanaged,))
     outside = Outside()
     async with running(outside) as (_, send):
         await joined(send)

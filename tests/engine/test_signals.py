@@ -422,3 +422,21 @@ def test_numbers_of_jobs_are_what_each_knows_tenants_by() -> None:
     world.ticks(5 * MILLISECOND, {client: Counters(holding=2)})
     ((job, _, _),) = world.state.runs[S0].ran[0].knobs.tenants
     assert JobId(job) == world.state.clients[ClientId(client)].job
+
+
+def test_of_whom_no_policy_reads_the_meter_is_seldom_fed() -> None:
+    """A policy that reads of one class costs nothing for the others; screens are told of them all the same."""
+    rules = 'class high { match label("tier") == "online" }  class low { match any }  arbitrate open {}\n'
+    world = World(running=board(("reads", rules + "when high.busy > 90% { low.max_inflight = 1 }")))
+    high, low = world.high(), world.low()
+    for number in range(1, 301):
+        spent = number * 5 * MILLISECOND
+        world.ticks(10 * MILLISECOND, {one: Counters(active=True, spent_ns=spent) for one in (high, low)})
+        meters = [world.state.meters[one, S0] for one in (high, low)]
+        assert [meter.counters.spent_ns for meter in meters] == [spent, spent]
+        assert meters[0].fed_ns == world.now
+        assert world.now - meters[1].fed_ns < 500 * MILLISECOND
+        if number > 200:
+            assert [meter.busy(world.now) for meter in meters] == [pytest.approx(0.5, abs=0.01)] * 2
+    assert world.state.active == {(high, S0), (low, S0)}
+    assert len(meters[1]._past) <= 3

@@ -4,7 +4,7 @@ import pytest
 
 from gpud.engine.in_force import failsafe_of
 from gpud.engine.publish import GATE_PAUSED, GATE_PREEMPT, GATE_SHARE, GATE_WINDOW
-from gpud.engine.standing import standing
+from gpud.engine.units import units_on
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model.ids import ClientId, Slot
@@ -150,24 +150,16 @@ def test_units_by_per(per: str, same: bool) -> None:
     first = world.ready(world.launch(world.who(uid=1, user="ann"), label_c="x", label_team="a")[0])
     second = world.ready(world.launch(world.who(uid=2, user="bob"), label_c="x", label_team="b")[0])
     third = world.ready(world.launch()[0])
-    assert (words(world, first).unit == words(world, second).unit) == same
-    assert words(world, third).unit not in (words(world, first).unit, words(world, second).unit)
     again = world.ready(world.launch(world.who(uid=1, user="ann"), label_c="x", label_team="a")[0])
-    assert (words(world, again).unit == words(world, first).unit) == (per != "tenant")
-
-
-def test_units_that_nobody_is_in_are_forgotten_and_their_numbers_with_them() -> None:
-    world = World(running=board(("per", PER.format(per="tenant"))))
-    numbers = []
-    for _ in range(3):
-        launcher, _ = world.launch(label_c="x")
-        client = world.ready(launcher)
-        job = world.state.clients[client].job
-        numbers.append(standing(world.state, world.state.tenants[job], S0).unit)
-        world.gone(client)
-        world.react(ev.LauncherEnded(job=job))
-    assert len(set(numbers)) == 3
-    assert world.state.units == {}
+    unit = {
+        job: number
+        for number, found in enumerate(units_on(world.state.stack_on(S0)[0], list(world.state.tenants.values())))
+        for job in found.tenants
+    }
+    of = [unit[world.state.clients[client].job] for client in (first, second, third, again)]
+    assert (of[0] == of[1]) == same
+    assert of[2] not in (of[0], of[1], of[3])
+    assert (of[0] == of[3]) == (per != "tenant")
 
 
 OPEN = "class all { match any }  arbitrate open {}  all.max_inflight = 3"

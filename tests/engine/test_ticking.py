@@ -62,7 +62,7 @@ def runs_until(world: World, until: int, counters: dict[ClientId, Counters] | No
 
 def test_a_policy_that_reads_nothing_is_never_looked_at(world: World) -> None:
     low, high = world.low(), world.high()
-    world.react(ev.WentActive(client=high, slot=S0, when_ns=world.now))
+    world.react(ev.WentActive(client=high, slot=S0))
     world.gone(low)
     assert world.state.tick_due_ns is None
     assert runs_until(world, world.now + 10 * SECOND) == 0
@@ -73,7 +73,7 @@ def test_a_policy_that_reads_nothing_does_not_tick() -> None:
     world = World()
     low, high = world.low(), world.high()
     assert (world.class_of(low), world.class_of(high)) == ("low", "high")
-    world.react(ev.WentActive(client=high, slot=S0, when_ns=world.now))
+    world.react(ev.WentActive(client=high, slot=S0))
     assert world.state.tick_due_ns is None
     assert runs_until(world, world.now + 10 * SECOND) == 0
 
@@ -87,7 +87,7 @@ def test_the_shipped_preempt_mix_rests_while_nobody_is_active() -> None:
     runs_until(world, world.now + 2 * SECOND)
     assert world.state.tick_due_ns is None
     assert runs_until(world, world.now + 10 * SECOND) == 0
-    world.react(ev.WentActive(client=high, slot=S0, when_ns=world.now))
+    world.react(ev.WentActive(client=high, slot=S0))
     assert world.state.tick_due_ns == world.now
     busy = {high: Counters(active=True, entered=5)}
     world.ticks(0, busy)
@@ -124,14 +124,14 @@ def test_an_edge_is_looked_at_early_but_not_more_often_than_every_2500_us() -> N
     world.ticks(IDLE_NS)
     assert world.state.tick_due_ns == world.now + IDLE_NS
     world.now += 20 * MILLISECOND
-    world.react(ev.WentActive(client=high, slot=S0, when_ns=world.now))
+    world.react(ev.WentActive(client=high, slot=S0))
     assert world.state.tick_due_ns == world.now
     world.ticks(0, {high: Counters(active=True)})
     looked = 0
     for _ in range(1000):  # 100 ms of an application that synchronises after each launch
         world.now += 100_000
         for kind in (ev.WentIdle, ev.WentActive):
-            world.react(kind(client=high, slot=S0, when_ns=world.now))
+            world.react(kind(client=high, slot=S0))
         if world.state.tick_due_ns is not None and world.state.tick_due_ns <= world.now:
             looked += 1
             world.ticks(0, {high: Counters(active=True)})
@@ -297,7 +297,7 @@ def test_ticks_that_cost_much_are_further_apart() -> None:
     assert world.state.tick_cost_ns == pytest.approx(MILLISECOND, rel=0.01)
     world.ticks(0, busy)
     assert world.state.tick_due_ns == world.now + world.state.tick_cost_ns * PART_OF_CPU
-    world.react(ev.WentIdle(client=client, slot=S0, when_ns=world.now))
+    world.react(ev.WentIdle(client=client, slot=S0))
     assert world.state.tick_due_ns == world.now + world.state.tick_cost_ns * PART_OF_CPU, "no edge brings it forward"
     for _ in range(100):
         note_cost(world.state, SECOND)
@@ -328,7 +328,7 @@ def test_after_a_rest_rates_are_those_of_what_happened_since() -> None:
     assert world.state.tick_due_ns is None
     assert world.state.runs[S0].resting
     world.now += 3600 * SECOND
-    world.react(ev.WentActive(client=client, slot=S0, when_ns=world.now))
+    world.react(ev.WentActive(client=client, slot=S0))
     now = Counters(active=True, entered=1010, spent_ns=SECOND + 8 * MILLISECOND)
     world.ticks(0, {client: now})
     words = world.state.clients[client].words[S0]
@@ -350,7 +350,7 @@ def test_what_is_seen_last_has_time_to_settle() -> None:
         at += 10
         world.ticks(5 * MILLISECOND, {client: Counters(active=True, entered=at)})
     assert world.state.clients[client].words[S0].max_inflight == 1
-    world.react(ev.WentIdle(client=client, slot=S0, when_ns=world.now))
+    world.react(ev.WentIdle(client=client, slot=S0))
     runs_until(world, world.now + 2 * SECOND, {client: Counters(entered=at)})
     assert world.state.clients[client].words[S0].max_inflight == 0
     assert world.state.tick_due_ns is None

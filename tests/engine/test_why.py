@@ -39,7 +39,7 @@ def tide() -> World:
 
 def asked(world: World, client: ClientId, **counters: int) -> WhyView:
     tenant = world.state.tenants[world.state.clients[client].job]
-    return why(world.state, tenant, {(client, S0): Counters(**counters)}, world.now)
+    return why(world.state, tenant, {(client, S0): Counters(**counters)}, world.now, {})
 
 
 def knob(view: WhyView, name: str) -> list[ExplainView]:
@@ -152,7 +152,7 @@ def test_a_job_without_a_process_yet_sees_every_device() -> None:
     world.low()
     world.launch(label_tier="online")
     tenant = world.state.tenants[2]  # type: ignore[index]
-    view = why(world.state, tenant, {}, world.now)
+    view = why(world.state, tenant, {}, world.now, {})
     assert (view.job.state, view.hold) == ("starting", None)
     assert [device.device for device in view.devices] == [0]
 
@@ -222,7 +222,7 @@ def test_classes_by_every_policy_and_the_arbiters_first_on_screens() -> None:
     world = tide()
     client = world.high()
     tenant = world.state.tenants[world.state.clients[client].job]
-    shown: JobView = job_view(world.state, tenant, {}, world.now)
+    shown: JobView = job_view(world.state, tenant, {}, world.now, {})
     assert shown.job_class == "serving"
     assert [(c.policy, c.job_class, c.how) for c in classes(world.state, tenant)] == [
         ("tide", "serving", "match"),

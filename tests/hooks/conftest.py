@@ -189,3 +189,8 @@ async def open_node(
                 await until(lambda: len(sessions) == 0 or node.launchers, "all sessions end")
     left = {fd: name for fd, name in descriptors().items() if before.get(fd) != name}
     assert hooks_stay or not left, f"descriptors are left: {left}"
+
+
+def drain(hook: FakeHook) -> None:
+    while not hook.closed:
+        hook.pump(5)

@@ -56,7 +56,6 @@ def entry(number: int) -> PeerWords:
     return PeerWords(
         client=client,
         rank=0,
-        unit=number,
         generation=generation,
         present=0,
         tenant=JobId(number),

@@ -11,7 +11,7 @@ from gpud.hooks._pages import ffi, lib
 from gpud.hooks import layout, memfd, pages
 from gpud.hooks.pages import PageStore
 from gpud.model.errors import ProtocolError, SetupError
-from gpud.model.ids import ClientId, Generation, JobId, Slot, UnitId
+from gpud.model.ids import ClientId, Generation, JobId, Slot
 from gpud.model.knobs import PEER_SHARE, DeviceWords, PeerWords
 
 ONE = ClientId(1)
@@ -139,11 +139,10 @@ def test_what_is_published(store: PageStore) -> None:
     store.create(ONE, GENERATION)
     client = ClientSide(store)
     peers = (
-        PeerWords(client=ClientId(2), rank=0, unit=UnitId(1), generation=Generation(7), present=0),
+        PeerWords(client=ClientId(2), rank=0, generation=Generation(7), present=0),
         PeerWords(
             client=ClientId(3),
             rank=0,
-            unit=UnitId(1),
             generation=Generation(9),
             present=4,
             tenant=JobId(8),
@@ -153,7 +152,6 @@ def test_what_is_published(store: PageStore) -> None:
     words = DeviceWords(
         gate=6,
         rank=1,
-        unit=UnitId(2),
         peers=peers,
         tenant=JobId(5),
         max_inflight=1,
@@ -166,13 +164,13 @@ def test_what_is_published(store: PageStore) -> None:
     )
     store.publish(ONE, Slot(3), words)
     head = layout.CONTROL_DEVICE_HEAD.unpack_from(client.control, layout.control_device_offset(3))
-    assert head[:10] == (6, 1, 1, 2, 2, 0, 1, 2, 1_000_000, 2**64 - 1)
+    assert head[:10] == (6, 1, 1, 0, 2, 0, 1, 2, 1_000_000, 2**64 - 1)
     assert head[GENERATION_FIELD] == 1
     assert (head[10], head[23], head[27], head[32]) == (3_000_000, 4_000_000, 7, 5)
     # Until a step of the levels says otherwise, nothing is limited and nobody is beyond the table.
     assert (head[13], head[14] > 0, head[24:27], head[28]) == (1_000_000, True, 3 * (2**64 - 1,), -(2**63))
     first = layout.control_device_offset(3) + layout.CONTROL_DEVICE_HEAD.size
-    assert layout.PEER.unpack_from(client.control, first + 64)[:6] == (0, 1, 9, 4, 2, 8)
+    assert layout.PEER.unpack_from(client.control, first + 64)[:6] == (0, 0, 9, 4, 2, 8)
     store.publish(ONE, Slot(3), DeviceWords())
     head = layout.CONTROL_DEVICE_HEAD.unpack_from(client.control, layout.control_device_offset(3))
     assert (head[0], head[1], head[4], head[GENERATION_FIELD]) == (0, 2, 0, 2)
@@ -392,11 +390,13 @@ def test_pages_that_are_not_what_they_seem(store: PageStore) -> None:
     os.pwrite(other, b"\0\0\0\0\x09", 0)
     memfd.close_page(other)
     refused(other, activity, "magic 0x0")
-    newer = memfd.make_page(layout.PRESENCE, 1, GENERATION, 0)
-    os.pwrite(newer, b"\x09", 4)
-    memfd.close_page(newer)
-    refused(newer, activity, "version 9, this daemon reads 2")
-    for fd in (*pipe, small, forged, other, newer):
+    strange = []
+    for version in (9, layout.PAGE_VERSION - 1):
+        strange.append(memfd.make_page(layout.PRESENCE, 1, GENERATION, 0))
+        os.pwrite(strange[-1], bytes([version]), 4)
+        memfd.close_page(strange[-1])
+        refused(strange[-1], activity, f"version {version}, this daemon reads 2 only; install the same gpud for both")
+    for fd in (*pipe, small, forged, other, *strange):
         os.close(fd)
     client.close()
 

@@ -156,11 +156,13 @@ def test_tenants_of_one_unit_divide_it_equally() -> None:
 
 def test_what_a_tenant_does_not_use_goes_to_its_unit() -> None:
     device = DividedDevice(division([EQUAL, EQUAL], [2, 1]))
-    device.loads[JobId(1)] = Load(kernel_ns=500 * MICROSECOND, on_ns=1 * MILLISECOND, off_ns=19 * MILLISECOND)
+    device.loads[JobId(1)] = Load(kernel_ns=500 * MICROSECOND, work_ns=2 * MILLISECOND, each_ns=20 * MILLISECOND)
     loaded(device, [None, 1000, 1000])
     light, heavy, other = points(device.run(SECOND))
     assert 8 <= light <= 12
-    assert abs(light + heavy - 50) <= 2.5
+    used = light + heavy + other
+    assert used >= 95
+    assert abs(light + heavy - used / 2) <= 2.5
     assert abs(other - 50) <= 2.5
 
 

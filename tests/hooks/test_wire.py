@@ -203,7 +203,14 @@ def test_descriptors_that_do_not_belong(descriptors: int, flags: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "page"), [(2, 9, wire.PAGE_VERSION), (0, 0, wire.PAGE_VERSION), (1, 1, wire.PAGE_VERSION + 1)]
+    ("low", "high", "page"),
+    [
+        (2, 9, wire.PAGE_VERSION),
+        (0, 0, wire.PAGE_VERSION),
+        (1, 1, wire.PAGE_VERSION + 1),
+        (1, 1, wire.PAGE_VERSION - 1),
+        (1, 1, 1),
+    ],
 )
 def test_other_versions(low: int, high: int, page: int) -> None:
     with pytest.raises(VersionError, match="install the same gpud for both"):
@@ -215,7 +222,7 @@ def test_the_highest_common_version_is_chosen() -> None:
     server.receive(encode(wire.Hello(0, 700, wire.ROLE_HOOK, 0, wire.PAGE_VERSION, 0, 0)))
     assert server.version == wire.VERSION_MAX
     server = ServerSession()
-    server.receive(encode(wire.Hello(1, 1, wire.ROLE_HOOK, 0, wire.PAGE_VERSION - 1, 0, 0)))
+    server.receive(encode(wire.Hello(1, 1, wire.ROLE_HOOK, 0, wire.PAGE_VERSION, 0, 0)))
     assert server.version == 1
 
 

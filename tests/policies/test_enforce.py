@@ -86,7 +86,6 @@ LITTLE = Enforced(
     knobs=frozenset({"pause", "max_inflight"}),
     settings={("arbitrate", "preempt"): frozenset({"order", "resume_after", "max_inflight", "max_pause"})}
     | {("failsafe", ""): frozenset({"daemon_lost", "after"})},
-    words={("failsafe", "daemon_lost"): frozenset({"open", "hold"})},
     signals=frozenset({("class", "launch_rate"), ("gpu", "memory_free")}),
     each=True,
 )
@@ -99,7 +98,6 @@ def test_a_version_that_does_little_refuses_the_rest_by_name() -> None:
         "max_inflight_time", "pass",
         "swap { tiers }", "swap { evict }", "swap { keep }",
         "admit { memory }", "admit { compute }", "admit { when_full }",
-        "daemon_lost = closed",
         "high.copy_rate", "high.delay_p99",
         "low.max_launch_rate", "low.max_block_rate", "low.max_compute",
         "gpu.busy", "gpu.power", "low.max_copy_rate", "low.admit",

@@ -87,6 +87,7 @@ def own_of(row: dict[str, Any], case: dict[str, Any]) -> Own:
         spent_ns=when(row, "spent_ns", 0),
         turn=turn_of(row),
         forfeit_ns=when(row, "forfeit_ns", 0),
+        gathers=row.pop("gathers", False),
         ignored=frozenset(BEYOND if entry == "beyond" else entry for entry in row.pop("ignored", [])),
         launches=bucket("launch_rate", "launches_left"),
         block_bucket=bucket("block_rate", "blocks_left"),
@@ -104,7 +105,6 @@ def test_the_model_decides_as_the_table_says(row: dict[str, Any]) -> None:
     peers = [peer_of(peer, index) for index, peer in enumerate(case.pop("peers", []))]
     own = own_of(dict(case.pop("own", {})), case)
     cap, share = dict(case.pop("cap", {})), dict(case.pop("share", {}))
-    cap.pop("burst_ns", None)  # what is above it is the caller's to forfeit
     words = Words(
         gate=sum(getattr(gate_words, word.upper()) for word in case.pop("gate", [])),
         rank=case.pop("rank", 1),
@@ -116,6 +116,7 @@ def test_the_model_decides_as_the_table_says(row: dict[str, Any]) -> None:
         others_active=case.pop("others_active", False),
         others_lag_ns=when(case, "others_lag_ns", NONE_LAG),
         soft=cap.pop("soft", False),
+        cap_burst_ns=when(cap, "burst_ns", NEVER),  # what is above it is the caller's to forfeit
         cap=level_of(cap),
         turn_ns=when(share, "turn_ns", 10_000_000),
         share=level_of(share),

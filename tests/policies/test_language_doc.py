@@ -58,7 +58,6 @@ def test_the_list_of_what_is_not_enforced() -> None:
     missing |= set(TENANT_FIELDS) - THIS_VERSION.tenant_fields
     assert named == missing | {word for setting in settings for word in setting} | {"match", "per"}
     assert settings == {("limit", "memory"), ("limit", "over_memory"), ("admit", "memory")}
-    assert not THIS_VERSION.words
     assert THIS_VERSION.each
     assert THIS_VERSION.class_settings == {row.name for row in CLASS_SETTINGS}
     of_tenants = {name for (_, name), row in SIGNALS.items() if row.of_tenant}

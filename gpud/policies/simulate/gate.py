@@ -92,10 +92,17 @@ def _peers(words: Words, peers: Sequence[Peer], now: int) -> Decision | None:
 
 
 def _cap(words: Words, peers: Sequence[Peer], own: Own, now: int) -> Decision | None:
-    spent = own_spent(peers, own) + own.forfeit_ns
+    spent = own_spent(peers, own) + own.forfeit_ns + _enough_to_go_on(words, own)
     if words.cap.at(spent, now) > 0 or (words.soft and not _somebody_wants(words, peers)):
         return None
     return Decision(True, "budget", words.cap.positive_at(spent))
+
+
+def _enough_to_go_on(words: Words, own: Own) -> int:
+    """Under turns, whoever was stopped by its cap runs on in bursts, not as its level trickles in."""
+    if not own.gathers or not words.gate & SHARE:
+        return 0
+    return min(words.turn_ns * words.cap.rate_ppm // 1_000_000, words.cap_burst_ns // 2)
 
 
 def _somebody_wants(words: Words, peers: Sequence[Peer]) -> bool:

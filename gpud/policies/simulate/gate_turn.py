@@ -22,6 +22,10 @@ from gpud.policies.simulate.gate_words import (
 _LEAST_GRACE_NS = 1_000_000
 _GRACE_PART = 8
 """Whoever has the turn keeps the device busy until its window was not full for this part of a turn, or for 1 ms."""
+_MOST_FULL_NS = 10_000_000_000
+_LAG_TURNS, _MOST_LAG_NS = 8, 500_000_000
+"""What no client says that is well: that its window stays full for longer; and that it is further behind than so many
+turns, or so long, and what came since the daemon wrote its level."""
 
 
 @define
@@ -82,7 +86,7 @@ def _busy_until(words: Words, other: _Wanting, now: int) -> int:
     if not other.has:
         return NEVER if other.active else 0
     until = later(other.full_ns, max(words.turn_ns // _GRACE_PART, _LEAST_GRACE_NS))
-    return until if other.full_ns and until > now else 0
+    return until if other.full_ns and until > now and other.full_ns <= later(now, _MOST_FULL_NS) else 0
 
 
 def _wanting(words: Words, peers: Sequence[Peer], own: Own, now: int) -> Iterator[_Wanting]:
@@ -92,7 +96,7 @@ def _wanting(words: Words, peers: Sequence[Peer], own: Own, now: int) -> Iterato
         end = entry + 1
         while end < len(peers) and peers[end].tenant == peers[entry].tenant:
             end += 1
-        found = _tenant(peers, entry, end, now)
+        found = _tenant(words, peers, entry, end, now)
         if found is not None and entry not in own.ignored:
             yield found
         entry = end
@@ -100,7 +104,7 @@ def _wanting(words: Words, peers: Sequence[Peer], own: Own, now: int) -> Iterato
         yield _Wanting(BEYOND, 2**32 - 1, lag_ns=words.others_lag_ns)
 
 
-def _tenant(peers: Sequence[Peer], entry: int, end: int, now: int) -> _Wanting | None:
+def _tenant(words: Words, peers: Sequence[Peer], entry: int, end: int, now: int) -> _Wanting | None:
     level = peers[entry].share
     found = _Wanting(entry, peers[entry].tenant)
     turn, spent = TURN_NONE, 0
@@ -118,4 +122,5 @@ def _tenant(peers: Sequence[Peer], entry: int, end: int, now: int) -> _Wanting |
     if turn == TURN_NONE or level is None or not level.rate_ppm:
         return None
     found.has, found.lag_ns = turn == TURN_HAS, level.lag(spent, now)
-    return found
+    most = max(_LAG_TURNS * words.turn_ns, _MOST_LAG_NS) + max(now - level.t0_ns, 0)
+    return found if found.lag_ns <= most else None

@@ -109,6 +109,8 @@ class Words(NamedTuple):
     others_lag_ns: int = NONE_LAG
     """The largest lag of those that want the device."""
     cap: Level = Level()
+    cap_burst_ns: int = NEVER
+    """The cap's level is cut to this."""
     soft: bool = False
     share: Level = Level()
     turn_ns: int = 10_000_000
@@ -142,6 +144,8 @@ class Own(NamedTuple):
     turn: int = TURN_NONE
     forfeit_ns: int = 0
     """Of the cap: what came while it was full."""
+    gathers: bool = False
+    """Its cap held it last, and has not let it go on since."""
     ignored: frozenset[int] = frozenset()
     """Entries of the table (or BEYOND) that it has waited for long enough."""
     launches: Bucket = Bucket()

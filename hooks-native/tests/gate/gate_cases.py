@@ -29,7 +29,7 @@ PEER_KEYS = {
 }  # fmt: skip
 OWN_KEYS = {
     "held_since_ns", "passes", "pass_ns", "elsewhere", "inflight", "inflight_ns", "full", "cost_ns", "blocks", "bytes",
-    "spent_ns", "turn", "forfeit_ns", "ignored", "launches_left", "blocks_left", "bytes_left",
+    "spent_ns", "turn", "forfeit_ns", "gathers", "ignored", "launches_left", "blocks_left", "bytes_left",
 }  # fmt: skip
 NOW = 1_000_000_000_000
 BEYOND = 16
@@ -106,6 +106,7 @@ def own_of(own: dict[str, Any]) -> dict[str, Any]:
         "spent_ns": time_of(own, "spent_ns", 0),
         "turn": TURNS.index(own.get("turn", "none")),
         "forfeit_ns": signed(own, "forfeit_ns", 0),
+        "gathers": int(own.get("gathers", False)),
         "ignored": ignored(own.get("ignored", [])),
     }
     for left in ("launches_left", "blocks_left", "bytes_left"):

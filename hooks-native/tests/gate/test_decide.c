@@ -159,7 +159,7 @@ static void nonsense(void)
             page[i] = random_word(&state);
         for (uint32_t i = 0; i < sizeof own / 8; i++)
             asks[i] = random_word(&state);
-        own.elsewhere = asks[0] & 1, own.full = asks[1] & 1;
+        own.elsewhere = asks[0] & 1, own.full = asks[1] & 1, own.gathers = asks[2] & 1;
         own.launches_left.level >>= 8, own.blocks_left.level >>= 8, own.bytes_left.level >>= 8;    /* ours: within bounds */
         control.device[0].peer_count = round % 20 == 0 ? UINT32_MAX : round % 18;
         for (uint32_t i = 0; i < GPUD_MAX_PEERS; i++) {

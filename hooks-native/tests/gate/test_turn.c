@@ -12,6 +12,8 @@ static struct limits_thread worker;
 static uint64_t turn_ns = TURN;
 static struct gpud_presence_device *peer;
 
+#define BUSY (gpud_now() + 9 * GPUD_SECOND)         /* full for as long as is believed, or nearly */
+#define FAR ((int64_t)200 * (int64_t)GPUD_MILLISECOND)  /* at half the device as far behind as is believed, or nearly */
 static uint32_t turn(void)
 {
     return gpud_load_total(&gpud_presence()->device[0].turn);
@@ -106,7 +108,7 @@ static void taken_and_lost(void)
     own_level(0);
     peer_level(0);
     gpud_store_total(&peer->active, 1);
-    peer_says(GPUD_TURN_HAS, UINT64_MAX);
+    peer_says(GPUD_TURN_HAS, BUSY);
     begin();
     EVENTUALLY(limits_held(1), "held");
     CHECK(turn() == GPUD_TURN_ASKS && gpud_load(&gpud_presence()->device[0].waiting) == 1, "it asks");
@@ -114,7 +116,7 @@ static void taken_and_lost(void)
     CHECK(slot != NULL && gpud_load(&slot->hold_reason) == GPUD_GATE_SHARE && gpud_load(&slot->hold_peer) == PEER, "its slot says why");
     gpud_add(&peer->spent_ns, 150 * GPUD_MILLISECOND);      /* at half the device it is ahead by three turns, */
     CHECK(stays_held(5 * GPUD_MILLISECOND), "it is to give the turn up by itself");
-    peer_says(GPUD_TURN_ASKS, UINT64_MAX);
+    peer_says(GPUD_TURN_ASKS, BUSY);
     CHECK(stays_held(5 * GPUD_MILLISECOND), "what it had submitted is to be finished");
     gpud_store_total(&peer->active, 0);
     CHECK(goes_on_from(0, 1), "it is finished");
@@ -141,7 +143,7 @@ static void finishes(void)
     limits_gate(0, GPUD_GATE_SHARE | GPUD_GATE_WINDOW);
     limits_start(&worker);
     CHECK(goes_on_from(0, 1), "it has the turn");
-    peer_level((int64_t)GPUD_SECOND);
+    peer_level(FAR);
     peer_says(GPUD_TURN_ASKS, 0);
     EVENTUALLY(limits_held(1) && turn() == GPUD_TURN_ASKS, "it gives it up");
     CHECK(is_active(0) || fake_ready(worker.stream) <= gpud_now(), "it is at work");
@@ -159,7 +161,7 @@ static void fills_in(void)
     peer_says(GPUD_TURN_HAS, gpud_now() - 100 * GPUD_MILLISECOND);
     begin();
     CHECK(goes_on(1000), "fills in");
-    peer_says(GPUD_TURN_HAS, UINT64_MAX);
+    peer_says(GPUD_TURN_HAS, BUSY);
     EVENTUALLY(limits_held(1), "gives way");
     peer_says(GPUD_TURN_HAS, gpud_now());
     uint64_t at = gpud_now();
@@ -172,8 +174,8 @@ static void fills_in(void)
 static void patience(void)
 {
     own_level(0);
-    peer_level((int64_t)GPUD_SECOND);
-    peer_says(GPUD_TURN_HAS, UINT64_MAX);       /* killed with the turn; nothing of it changes any more */
+    peer_level(FAR);
+    peer_says(GPUD_TURN_HAS, BUSY);       /* killed with the turn; nothing of it changes any more */
     begin();
     EVENTUALLY(limits_held(1), "held");
     uint64_t at = gpud_now();
@@ -189,7 +191,7 @@ static void patience(void)
     begin();
     uint64_t began = gpud_now(), last = began, out = 0;
     for (uint64_t i = 0; last < began + 400 * GPUD_MILLISECOND; i++) {
-        peer_says(i & 1 ? GPUD_TURN_HAS : GPUD_TURN_ASKS, UINT64_MAX);
+        peer_says(i & 1 ? GPUD_TURN_HAS : GPUD_TURN_ASKS, BUSY);
         gpud_store(&peer->spent_ns, i & 2 ? 0 : GPUD_MILLISECOND);
         gpud_add(&peer->edges, 1);
         gpud_store(&peer->inflight, i);
@@ -270,8 +272,8 @@ static void held_otherwise(void)
     CHECK(turn() == GPUD_TURN_NONE && gpud_load(&gpud_presence()->device[0].waiting) == 1, "waits, and asks for no turn");
     limits_cap(0, LIMITS_FOREVER, 0, gpud_now());
     CHECK(goes_on(10) && turn() == GPUD_TURN_HAS, "then it has the turn");
-    peer_says(GPUD_TURN_HAS, UINT64_MAX);
-    peer_level((int64_t)GPUD_SECOND);
+    peer_says(GPUD_TURN_HAS, BUSY);
+    peer_level(FAR);
     EVENTUALLY(limits_held(1) && turn() == GPUD_TURN_ASKS, "held by the turn it asks");
     limits_stop(&worker);       /* the gate opens: a thread that asks asks no more */
     CHECK(turn() != GPUD_TURN_ASKS, "no longer");

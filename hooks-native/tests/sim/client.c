@@ -25,17 +25,7 @@
 
 #include "check.h"
 #include "link_state.h"
-
-static struct sim_link *open_or_die(void)
-{
-    struct sim_link *link;
-    char error[1024];
-    if (sim_link_open(&link, error, sizeof error)) {
-        printf("error %s\n", error);
-        exit(3);
-    }
-    return link;
-}
+#include "open.h"
 
 static void rounds(struct sim_link *link, uint64_t count, int deep, const char *name, bool stop)
 {

@@ -18,6 +18,7 @@
 
 #include "check.h"
 #include "link_state.h"
+#include "open.h"
 #include "start.h"
 
 static unsigned seed;
@@ -35,17 +36,6 @@ static uint64_t any(void)
     case 4: return chance(100000);
     default: return bits();
     }
-}
-
-static struct sim_link *open_or_die(void)
-{
-    struct sim_link *link;
-    char error[1024];
-    if (sim_link_open(&link, error, sizeof error)) {
-        printf("error %s\n", error);
-        exit(3);
-    }
-    return link;
 }
 
 static long now_ms(void) { return (long)(link_clock() / 1000000); }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -104,6 +105,27 @@ static void profiles(void)
 }
 
 /* How contexts share a device, and what a MIG instance has of it. */
+/* What is no plain file is said at once: a pipe that nobody writes to, a device without an end, a directory. */
+static void no_files(void)
+{
+    char path[256], above[256], error[1024];
+    snprintf(path, sizeof path, "%s/odd.toml", directory);
+    snprintf(above, sizeof above, "%s/above.toml", directory);
+    FILE *file = fopen(above, "we");
+    CHECK(file && fputs("base = \"odd\"\n", file) >= 0 && !fclose(file), "cannot write %s", above);
+    for (int kind = 0; kind < 3; kind++) {
+        CHECK(!(kind == 0 ? mkfifo(path, 0600) : kind == 1 ? symlink("/dev/zero", path) : mkdir(path, 0700)), "cannot make %s", path);
+        for (int base = 0; base < 2; base++) {
+            alarm(10);
+            CHECK(profile_read(&profile, directory, base ? "above" : "odd", error, sizeof error), "it was read");
+            CHECK(strstr(error, kind == 2 ? "odd.toml: Is a directory" : "odd.toml: not a plain file"), "%s", error);
+        }
+        CHECK(!remove(path), "cannot remove %s", path);
+    }
+    alarm(0);
+    unlink(above);
+}
+
 static void modes(void)
 {
     static const char *const all[] = { "a100-40gb", "a100-40gb-demo", "h200", "test-small" };
@@ -290,6 +312,7 @@ int main(int argc, char **argv)
     shipped = argv[1];
     CHECK(mkdtemp(directory), "no directory");
     profiles();
+    no_files();
     modes();
     names();
     allocator();

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "node_process.h"
+#include "tried.h"
 #include "two.h"
 
 enum { SLOTS = 12 };
@@ -24,18 +25,7 @@ static CUmemoryPool own_pool, other_pool;
 static CUevent own_event, other_event;
 static bool pool_told;
 
-/* Anything but what a race with the other's end, or a full device, can answer is a failure. */
-static bool tried(CUresult result, int line)
-{
-    switch (result) {
-    case CUDA_SUCCESS: return true;
-    case CUDA_ERROR_OUT_OF_MEMORY: case CUDA_ERROR_INVALID_HANDLE: case CUDA_ERROR_INVALID_VALUE: case CUDA_ERROR_MAP_FAILED: return false;
-    default:
-        fprintf(stderr, "victim, line %d: error %d\n", line, result);
-        _exit(3);
-    }
-}
-#define TRY(call) tried(call, __LINE__)
+#define TRY(call) tried(call, CUDA_SUCCESS, #call, __LINE__)
 
 static bool map_new(struct slot *s)
 {
@@ -86,22 +76,7 @@ static void make(struct slot *s)
     }
 }
 
-static void say(int socket, struct message *m, int fd)
-{
-    union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int))]; } control = {{0}};
-    struct iovec part = {m, sizeof *m};
-    struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1};
-    if (fd >= 0) {
-        packet.msg_control = &control;
-        packet.msg_controllen = sizeof control;
-        control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-        memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
-    }
-    ssize_t n = sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)n;                            /* the other one is slow, or dead */
-    if (fd >= 0)
-        close(fd);
-}
+static void say(int socket, const struct message *m, int fd) { let_go(socket, m, sizeof *m, fd); }
 
 static void give(int socket, const struct slot *s)
 {
@@ -170,16 +145,10 @@ static void accept_one(const struct message *m, int fd, struct slot *s)
 
 static void receive(int socket, struct slot *s)
 {
-    union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int))]; } control;
     struct message m;
-    struct iovec part = {&m, sizeof m};
-    struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-    if (recvmsg(socket, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != sizeof m)
+    int fd;
+    if (take(socket, &m, sizeof m, &fd, MSG_DONTWAIT) != sizeof m)
         return;
-    int fd = -1;
-    struct cmsghdr *c = CMSG_FIRSTHDR(&packet);
-    if (c && c->cmsg_type == SCM_RIGHTS)
-        memcpy(&fd, CMSG_DATA(c), sizeof fd);
     drop(s);
     accept_one(&m, fd, s);
     if (fd >= 0)

@@ -219,7 +219,8 @@ static int run_rule(const struct rule *rule)
     return check_failures != 0;
 }
 
-/* A run in which the machine got in more than the rule says is made again: the thread may have slept for a page. */
+/* A run in which the machine got in more than the rule says is made again: the thread may have slept for a page, or another program
+ * have had the processor at that moment. */
 static void check_rule(const char *self, const struct rule *rule)
 {
     char command[4400], path[64];
@@ -227,16 +228,17 @@ static void check_rule(const char *self, const struct rule *rule)
     bool right = false;
     snprintf(path, sizeof path, "%s/log", own_cache);
     snprintf(command, sizeof command, "GPUD_SIM_LOG=%s '%s' '%s'", path, self, rule->name);
-    for (int tries = 0; tries < 3 && !right; tries++) {
+    for (int tries = 0; tries < 10 && !right; tries++) {
         CHECK(!system(command), "%s", rule->name);
         said = read_log(path);
-        right = said.host_timed >= rule->least && said.host_timed <= rule->most && rule->clock == (said.clocks > 0);
+        right = said.host_timed >= rule->least && said.host_timed <= rule->most && rule->clock == (said.clocks > 0) &&
+                (rule->run != in_time || said.valid);
     }
-    CHECK(right, "%s: %ld commands timed by the host, not %ld to %ld; the clock was set back %ld times", rule->name, said.host_timed, rule->least,
-          rule->most, said.clocks);
+    CHECK(right, "%s: %ld commands timed by the host, not %ld to %ld; the clock was set back %ld times; %s", rule->name, said.host_timed,
+          rule->least, rule->most, said.clocks, said.valid ? "valid" : "not valid");
     CHECK(said.moved == 0, "%s: %ld commands were moved", rule->name, said.moved);
-    if (rule->run == in_time || rule->run == behind_little)
-        CHECK(said.valid == (rule->run == in_time), "%s: overruns are %s one percent", rule->name, said.valid ? "below" : "above");
+    if (rule->run == behind_little)
+        CHECK(!said.valid, "%s: overruns are below one percent", rule->name);
     if (rule->run == neither)
         CHECK(said.last_wall_ms > 95, "the program was waited for for %.1f ms", said.last_wall_ms);
     if (rule->run == asleep)

@@ -10,8 +10,8 @@
 
 #include "driver_memory.h"
 
-/* Sends `bytes` and a descriptor (-1: none). */
-static inline void tell(int socket, const void *data, size_t bytes, int fd)
+/* One packet with a descriptor (-1: none). True: it went. */
+static inline bool put(int socket, const void *data, size_t bytes, int fd, int flags)
 {
     union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int))]; } control = {{0}};
     struct iovec part = {(void *)(uintptr_t)data, bytes};
@@ -22,25 +22,47 @@ static inline void tell(int socket, const void *data, size_t bytes, int fd)
         control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
         memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
     }
-    if (sendmsg(socket, &message, MSG_NOSIGNAL) != (ssize_t)bytes)
+    return sendmsg(socket, &message, MSG_NOSIGNAL | flags) == (ssize_t)bytes;
+}
+
+/* The next packet, of at most `bytes`, and the descriptor that came along, or -1. What recvmsg says. */
+static inline ssize_t take(int socket, void *data, size_t bytes, int *fd, int flags)
+{
+    union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int))]; } control;
+    struct iovec part = {data, bytes};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | flags);
+    struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&message);
+    *fd = -1;
+    if (c && c->cmsg_type == SCM_RIGHTS)
+        memcpy(fd, CMSG_DATA(c), sizeof *fd);
+    return n;
+}
+
+/* As put, but does not wait for room, and what does not go is lost: the other one is slow, or dead. The descriptor is closed. */
+static inline void let_go(int socket, const void *data, size_t bytes, int fd)
+{
+    (void)put(socket, data, bytes, fd, MSG_DONTWAIT);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Sends `bytes` and a descriptor (-1: none). */
+static inline void tell(int socket, const void *data, size_t bytes, int fd)
+{
+    if (!put(socket, data, bytes, fd, 0))
         CHECK(0, "sendmsg: %s", strerror(errno));
 }
 
 /* Waits for exactly `bytes`; the descriptor that came along, or -1. Ends the process when the other one is gone. */
 static inline int hear(int socket, void *data, size_t bytes)
 {
-    union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int))]; } control;
-    struct iovec part = {data, bytes};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-    ssize_t n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    int fd;
+    ssize_t n = take(socket, data, bytes, &fd, 0);
     if (n != (ssize_t)bytes) {
         CHECK(0, "the other process ended, or said something else: %zd of %zu bytes", n, bytes);
         exit(1);
     }
-    int fd = -1;
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    if (c && c->cmsg_type == SCM_RIGHTS)
-        memcpy(&fd, CMSG_DATA(c), sizeof fd);
     return fd;
 }
 

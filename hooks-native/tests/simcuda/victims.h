@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "mailbox.h"
+#include "tried.h"
 
 CUresult cuMemsetD8Async(CUdeviceptr, unsigned char, size_t, CUstream);
 
@@ -29,19 +30,8 @@ static CUmemoryPool pool;
 
 static unsigned chance(unsigned *seed, unsigned n) { return (unsigned)rand_r(seed) % n; }
 
-/* What a race with another process's end, a full device, or a handle of one's own can answer is no failure. */
-static bool tried(CUresult result, const char *call, int line)
-{
-    switch (result) {
-    case CUDA_SUCCESS: return true;
-    case CUDA_ERROR_OUT_OF_MEMORY: case CUDA_ERROR_INVALID_HANDLE: case CUDA_ERROR_INVALID_VALUE: case CUDA_ERROR_MAP_FAILED:
-    case CUDA_ERROR_INVALID_CONTEXT: return false;
-    default:
-        fprintf(stderr, "victim, line %d: %s is %d\n", line, call, result);
-        _exit(3);
-    }
-}
-#define TRY(call) tried(call, #call, __LINE__)
+/* A context of its own may just have been destroyed: then it has none. */
+#define TRY(call) tried(call, CUDA_ERROR_INVALID_CONTEXT, #call, __LINE__)
 
 static CUstream any(struct worker *w) { return w->streams[chance(&w->seed, STREAMS)]; }
 

@@ -8,18 +8,16 @@ get the same, as a device does it by itself. `limit { compute }` bounds each ten
 wants something. Instantaneous: `period` and `reclaim` are not modelled.
 """
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from attrs import define, frozen
 
+from gpud.policies.label_values import readable
 from gpud.policies.schema import UNLIMITED
 from gpud.policies.simulate.worlds.kind import Knob, Setup
 from gpud.policies.tenants import TenantFacts
-from gpud.policies.values import EQUAL, Choice, LabelValue, Share
-
-_PERCENT = re.compile(r"(\d+)%")
+from gpud.policies.values import EQUAL, Choice, Share
 
 
 @frozen
@@ -75,15 +73,11 @@ def _units(setup: Setup) -> list[Unit]:
 
 def _limit(setup: Setup, name: str, job_class: str) -> tuple[float, bool]:
     """(what `limit { compute }` allows this tenant, whether only while others want something)."""
-    limit = setup.policy.class_named(job_class).limit
-    value: Any = limit.settings["compute"].value if limit and "compute" in limit.settings else UNLIMITED
-    soft = isinstance(value, Choice)
-    value = value.argument if isinstance(value, Choice) else value
-    if isinstance(value, LabelValue):
-        facts = setup.attached.get(name)
-        text = _PERCENT.fullmatch(facts.labels.get(value.key, "")) if facts is not None else None
-        value = float(text.group(1)) / 100 if text is not None else value.default
-    return (UNLIMITED if value is None else float(value)), soft
+    facts = setup.attached.get(name)
+    found = readable(setup.policy.class_named(job_class), facts.labels if facts is not None else {})
+    value: Any = found.get("compute", UNLIMITED)
+    ratio: Any = value.argument if isinstance(value, Choice) else value
+    return (UNLIMITED if ratio is None else float(ratio)), isinstance(value, Choice)
 
 
 @define

@@ -1,7 +1,7 @@
 """Processes without a hook: shown, and said once."""
 
 from gpud.engine import report
-from gpud.engine.strangers import SETTLED_NS, of_device
+from gpud.engine.unmanaged import SETTLED_NS, of_device
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model.events import Process
@@ -13,12 +13,12 @@ def process(pid: int, started: int = 1, **more: object) -> Process:
     return Process(**{"pid": pid, "started": started, "user": "eve", "command": "miner", "used_bytes": GIB, **more})  # type: ignore[arg-type]
 
 
-def told(world: World, *processes: Process, asked_ns: int | None = None, settled: bool = False) -> list[str]:
+def told(world: World, *processes: Process, asked_ns: int | None = None) -> list[str]:
     """The driver lists them, and still does a while later. Returns what the journal gets."""
     seen = ev.Seen(total_bytes=40 * GIB, used_bytes=GIB, processes=processes)
     asked = world.now if asked_ns is None else asked_ns
     effects = world.react(ev.DriverTold(devices={UUID: seen}, asked_ns=asked))
-    assert not only(effects, do.Record) or settled
+    assert not only(effects, do.Record), "nothing is said before it has settled"
     world.now += SETTLED_NS
     effects += world.react(ev.DriverTold(devices={UUID: seen}, asked_ns=asked))
     return [effect.text for effect in only(effects, do.Record)]

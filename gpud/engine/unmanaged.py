@@ -25,17 +25,17 @@ def hear(state: State, event: DriverTold, now: int) -> list[Effect]:
     effects: list[Effect] = []
     for uuid, seen in event.devices.items():
         if seen.processes is None:
-            state.strangers.pop(uuid, None)
+            state.unmanaged.pop(uuid, None)
             continue
         found = _without_hook(state, seen.processes)
-        state.strangers[uuid] = tuple(one for one in found if (one.pid, one.started) not in just_left)
-        for process in state.strangers[uuid]:
+        state.unmanaged[uuid] = tuple(one for one in found if (one.pid, one.started) not in just_left)
+        for process in state.unmanaged[uuid]:
             key = (process.pid, process.started)
             since = state.strange_since.setdefault(key, now)
             if now - since >= SETTLED_NS and key not in state.told_of:
                 state.told_of.add(key)
                 effects.append(do.Record(level="warning", text=_sentence(state, uuid, process)))
-    here = {(one.pid, one.started) for found in state.strangers.values() for one in found}
+    here = {(one.pid, one.started) for found in state.unmanaged.values() for one in found}
     state.told_of &= here
     state.strange_since = {key: since for key, since in state.strange_since.items() if key in here}
     return effects
@@ -48,7 +48,7 @@ def left(state: State, client: Client, now: int) -> None:
 
 def of_device(state: State, uuid: bytes) -> tuple[Process, ...]:
     """As the driver told last, without those that have attached since."""
-    return _without_hook(state, state.strangers.get(uuid, ()))
+    return _without_hook(state, state.unmanaged.get(uuid, ()))
 
 
 def _without_hook(state: State, processes: tuple[Process, ...]) -> tuple[Process, ...]:

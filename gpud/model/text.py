@@ -1,0 +1,15 @@
+"""Text that others have written, where it stands among ours."""
+
+UNDER_MPS = (
+    "MPS runs kernels of several jobs side by side there: a gate bounds how long others' work stays, not how much it "
+    "slows a job, and GPU time is an estimate"
+)
+"""What gpud cannot promise of such a device."""
+
+
+def one_line(text: str) -> str:
+    """As it may stand in a line of a log or of a screen: whatever would end the line, move the cursor or turn the
+    direction of writing is written as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
