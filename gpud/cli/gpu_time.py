@@ -1,15 +1,12 @@
 """A job's GPU time in a few words."""
 
 from gpud.cli.screen import ago
+from gpud.model.levels import BARRED_TEXTS
 from gpud.model.units import format_duration
 from gpud.model.views import TimeView
 
 _STEP_NS = 100_000
 """Shorter times are left out."""
-_BARRED = {
-    "words": "its pages say what cannot be",
-    "claims": "it keeps others waiting and uses next to nothing",
-}
 
 
 def brief(time: TimeView) -> str:
@@ -35,7 +32,8 @@ def lines(time: TimeView) -> list[str]:
         left = f"{format_duration(abs(time.left_ns), _STEP_NS)} {'left' if time.left_ns > 0 else 'owed'}"
         found.append(f"limit: {time.limit:.1%} of the device, {left}".replace(".0%", "%"))
     if time.barred:
-        found.append(f"it takes no part in the turns of others for a while: {_BARRED.get(time.barred, time.barred)}")
+        why = BARRED_TEXTS.get(time.barred, time.barred)
+        found.append(f"it takes no part in the turns of others for a while: {why}")
     if time.stuck:
         found.append("it has lost its rank: it was active for ten seconds, used nothing and finished nothing")
     return found

@@ -14,7 +14,17 @@ from gpud.model import effects as do
 from gpud.model.effects import Effect
 from gpud.model.events import Tick
 from gpud.model.ids import JobId, Slot
-from gpud.model.levels import Barred, DividedClient, DividedTenant, Division, Motion, Pool, ShareUnit, Total
+from gpud.model.levels import (
+    BARRED_TEXTS,
+    Barred,
+    DividedClient,
+    DividedTenant,
+    Division,
+    Motion,
+    Pool,
+    ShareUnit,
+    Total,
+)
 from gpud.model.units import MILLISECOND, SECOND, sooner
 
 STEP_NS = 5 * MILLISECOND
@@ -83,12 +93,6 @@ def stepped(state: State, event: Tick, now: int) -> list[Effect]:
     return [*effects, do.SaveState()]
 
 
-_NOT_BELIEVED = {
-    Barred.WORDS: "words: its pages say what cannot be",
-    Barred.CLAIMS: "claims: it keeps others waiting and uses next to nothing",
-}
-
-
 def _told_of(state: State, barred: Mapping[tuple[JobId, Slot], Barred]) -> list[Effect]:
     """A line for each tenant that is not believed any more, or is again."""
     if barred == state.barred:
@@ -103,7 +107,7 @@ def _told_of(state: State, barred: Mapping[tuple[JobId, Slot], Barred]) -> list[
             effects.append(do.Record(level="info", text=f"{who} is believed again on device {slot}"))
         else:
             text = f"{who} takes no part in the turns of others on device {slot} for a while"
-            effects.append(do.Record(level="warning", text=f"{text}: {_NOT_BELIEVED[why]}"))
+            effects.append(do.Record(level="warning", text=f"{text}: {why.word}: {BARRED_TEXTS[why.word]}"))
     state.barred = barred
     return effects
 

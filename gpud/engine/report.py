@@ -70,7 +70,7 @@ def _time(
                 limit=(level.cap_ppm or 0) / _WHOLE if level is not None and capped else None,
                 left_ns=left_ns(level, now) if level is not None and capped else 0,
                 stuck=any(slot in client.stuck for client, _ in own),
-                barred=level.barred.name.lower() if level is not None and level.barred is not None else "",
+                barred=level.barred.word if level is not None and level.barred is not None else "",
                 faults=level.faults if level is not None else 0,
             )
         )

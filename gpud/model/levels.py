@@ -34,9 +34,19 @@ class Barred(IntEnum):
     """Why a tenant is not believed: for some seconds it takes no part in the turns of others. As in levels_native.h."""
 
     WORDS = 1
-    """Its pages say what cannot be."""
     CLAIMS = 2
-    """It keeps others waiting and charges next to nothing."""
+
+    @property
+    def word(self) -> str:
+        """For programs, and in views."""
+        return self.name.lower()
+
+
+BARRED_TEXTS = {
+    Barred.WORDS.word: "its pages say what cannot be",
+    Barred.CLAIMS.word: "it keeps others waiting and uses next to nothing",
+}
+"""For people, after `it takes no part in the turns of others`."""
 
 
 @frozen(kw_only=True)
