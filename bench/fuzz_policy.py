@@ -75,6 +75,7 @@ PIECES = (
         "aimd",
         "ewma",
         "peak",
+        "level",
         "fixed",
     ),
     *("weight", "burst", "label", "gpu.busy", "high.active", "low.pause", "arbitrate", "limit", "swap", "daily", "mon"),

@@ -317,11 +317,26 @@ OPERATORS = {
             "the greatest value (of the last `span`, since `forget` was true)",
         ),
         Operator(
+            "level",
+            (
+                Parameter("x", None, doc="what is looked at", live=True),
+                Parameter("over", Type.DURATION, doc="how long to learn; the second half counts", range=POSITIVE),
+                Parameter("forget", Type.BOOL, False, False, "while true, x is given; then it is learnt anew", True),
+            ),
+            None,
+            6,
+            "what x usually is: its mean while it was learnt, at the start and after `forget`",
+        ),
+        Operator(
             "shifted",
             (
                 Parameter("x", None, doc="what is looked at", live=True),
                 Parameter("more_than", Type.RATIO, doc="how far from where it was", range=POSITIVE),
-                Parameter("rising", Type.DURATION, doc="how long it must be above"),
+                Parameter(
+                    "rising",
+                    Type.DURATION,
+                    doc="how long it must be above; four times as long if it is a quarter as far",
+                ),
                 Parameter(
                     "falling",
                     Type.DURATION,

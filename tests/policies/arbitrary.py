@@ -124,6 +124,7 @@ LETS = [
     ("top", "peak(high.launch_rate, span = 640ms)"),
     ("forgetful", "peak(high.launch_rate, forget = high.active) > 900/s"),
     ("recent", "peak(high.busy, span = 1s, forget = gpu.busy > 40%) > 50%"),
+    ("usual", "level(high.launch_rate, over = 200ms, forget = high.active)"),
     ("steered", "aimd(hurt = high.active, settle = 50ms, period = 20ms, start = 10%, floor = 5%, ceiling = 90%, "
      "add = 5%, multiply = 50%, ramp = 2) > 40%"),
 ]  # fmt: skip

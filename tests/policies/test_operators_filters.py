@@ -46,6 +46,12 @@ def test_peak_needs_no_ticks(trace) -> None:
 
 
 @given(trace=TRACES)
+def test_level_needs_no_ticks(trace) -> None:
+    for value, shown in dense_and_sparse("level", trace, (640 * MS,), forgets=True):
+        assert value == shown
+
+
+@given(trace=TRACES)
 @example(trace=[(1, 1.0, False), (181, 0.0, False), (20, 1.0, False), (1, 10.0, False)])  # two rises, the level between
 def test_shifted_needs_no_ticks(trace) -> None:
     for value, shown in dense_and_sparse("shifted", trace, (0.12, 100 * MS, 500 * MS)):
@@ -181,13 +187,23 @@ def test_a_rise_and_a_fall_are_found_after_their_time() -> None:
 def test_what_is_short_or_small_is_not_found() -> None:
     assert moments([(0, 1_000.0), (3_000, 1_150.0), (3_095, 1_000.0)], 9_000) == []
     assert moments([(0, 1_000.0), (3_000, 860.0), (4_995, 900.0), (5_000, 860.0)], 6_900) == []
-    assert moments([(0, 1_000.0), (3_000, 1_119.0), (5_000, 881.0)], 20_000) == []
+    assert moments([(0, 1_000.0), (3_000, 1_119.0), (3_395, 1_000.0), (5_000, 881.0)], 20_000) == []
 
 
 def test_a_slight_fall_is_found_if_it_does_not_end() -> None:
     assert moments([(0, 1_000.0), (3_000, 960.0)], 30_000) == [23_000]
     assert moments([(0, 1_000.0), (3_000, 960.0), (22_990, 980.0), (23_000, 960.0)], 40_000) == []
     assert moments([(0, 1_000.0), (3_000, 971.0)], 60_000) == []
+
+
+def test_a_slight_rise_is_found_if_it_lasts_but_not_what_makes_up_for_a_loss() -> None:
+    assert moments([(0, 1_000.0), (3_000, 1_040.0)], 9_000) == [3_400]
+    assert moments([(0, 1_000.0), (3_000, 1_029.0)], 60_000) == []
+    made_up = [(0, 1_000.0), (3_000, 920.0), (4_000, 1_080.0), (5_000, 1_000.0)]
+    assert moments(made_up, 9_000) == []
+    assert moments([*made_up[:-1], (9_000, 1_000.0)], 9_000) == [5_400]  # all is paid after a second
+    long_loss = [(0, 1_000.0), (3_000, 920.0), (13_000, 1_080.0)]
+    assert moments(long_loss, 20_000) == [13_000 + 2_500 + 400]  # what is owed is bounded: 200 ms of the level
 
 
 def test_a_rise_that_goes_on_is_found_again_and_its_end_is_the_level() -> None:

@@ -24,7 +24,7 @@ def check_baseline(policy: IrPolicy, found: Findings) -> None:
                         "the baseline of this controller forgets by age",
                         "a peak of finite `span`",
                         also=[(part.span, "keeps what it is measured by below that peak")],
-                        helps=["leave `span` out and say when to forget: forget = shifted(…)"],
+                        helps=["take what is usual while low stands aside: level(…, over = 2s, forget = shifted(…))"],
                     )
 
 

@@ -16,7 +16,7 @@ since then.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gpud.policies.operators import aimd, ewma, peak, shifted, tgs
+from gpud.policies.operators import aimd, ewma, level, peak, shifted, tgs
 
 
 class Built(NamedTuple):
@@ -34,6 +34,7 @@ class Built(NamedTuple):
 BUILT_IN = {
     "ewma": Built(ewma.INITIAL, ewma.step, ewma.due),
     "peak": Built(peak.INITIAL, peak.step, peak.due),
+    "level": Built(level.INITIAL, level.step, level.due),
     "shifted": Built(shifted.INITIAL, shifted.step, shifted.due),
     "aimd": Built(aimd.INITIAL, aimd.step, aimd.due, aimd.resume, True),
     "tgs": Built(tgs.INITIAL, tgs.step, tgs.due, tgs.resume, True),
