@@ -125,6 +125,9 @@ def case_rows(case: Case, found: Mapping[str, Found], alone: Figures) -> Iterato
         target = TARGET_LOW if regime == "preempt" and case.trains else None
         name = f"isolation_{case.name}_{regime}_low_percent"
         yield Row(name=name, value=low, unit="% of what is idle", target=target, better="higher")
+        for switch, one in of_regime.items():
+            each = f"isolation_{case.name}_{regime}_{switch}_low_percent"
+            yield Row(name=each, value=of_idle(one[case.name], alone), unit="% of what is idle", better="higher")
     for (regime, p), by_switch in ratios.items():
         for switch, value in by_switch.items():
             yield Row(name=f"isolation_{case.name}_{regime}_{switch}_{p}_ratio", value=value, unit="× alone")

@@ -76,6 +76,8 @@ class Meter:
 
     counters: Counters = Factory(Counters)
     """As read last."""
+    between: bool = False
+    """It was active since the look before, but is not now and was not then."""
     served_ns: int = 0
     """GPU time that the device can have given it so far. A launch is charged when it is made: a queue of a second
     counts as it is worked off, in a second at least; once the client is idle, all of it has been."""

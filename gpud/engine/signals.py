@@ -93,6 +93,8 @@ def take(state: State, reading: Reading, now: int) -> None:
             meter = meters[key] = Meter()
         elif meter.counters.edges != counters.edges:
             state.active_ns[slot] = now  # it was active in between, and somebody has seen that
+        before = meter.counters
+        meter.between = counters.edges != before.edges and not counters.active and not before.active
         if slot in resting:
             meter.rested(now)
         if slot in remembered:
@@ -226,7 +228,8 @@ def _of_device(state: State, slot: Slot, name: str, now: int) -> Any:
 
 
 def _active(meters: Sequence[Meter], now: int) -> bool:
-    return any(meter.counters.active for meter in meters)
+    """Now, or at some moment since the look before: whoever works a moment at a time is not overlooked by chance."""
+    return any(meter.counters.active or meter.between for meter in meters)
 
 
 def _queued(meters: Sequence[Meter], now: int) -> int:
