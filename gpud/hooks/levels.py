@@ -17,7 +17,7 @@ _LASTING = (
     *("charged_ns", "faults", "strikes", "strike_ns", "barred", "barred_ns", "claims_ns", "claims_spent_ns"),
 )
 """Of a tenant, besides its lag and its parts."""
-_SEEN = ("seen", "edges", "wanted_ns", "idle_since_ns", "spent_ns", "spent_at_ns", "refundable_ns")
+_SEEN = ("seen", "edges", "wanted_ns", "idle_since_ns", "spent_ns", "spent_at_ns", "refundable_ns", "unseen_ns")
 """Of a client, besides its counts."""
 
 
@@ -198,3 +198,4 @@ class Divided:
                 if seen is not None:
                     to = self._clients[seen]
                     to.seen, to.spent_ns, to.spent_at_ns = 1, spent, level.at_ns
+                    to.unseen_ns = spent

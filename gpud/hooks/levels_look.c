@@ -27,7 +27,8 @@ static void fault(struct gpud_level_tenant *tenant, uint64_t now)
 }
 
 /* What the client has charged since it was looked at last. Nobody charges faster than time goes by, but for launches that are
- * on their way, or whose cost was late; nobody gives back more than it has charged. The hook goes by a sum of its own, which a
+ * on their way, or whose cost was late; nobody gives back more than it has charged. What is given back of draws that nobody
+ * saw was never charged to anybody: it counts for nothing, and is no fault. The hook goes by a sum of its own, which a
  * word that makes no sense at all says nothing of: what is published next must not follow it. */
 static int64_t charged(struct gpud_level_client *client, struct gpud_level_tenant *tenant, uint64_t spent, uint64_t now)
 {
@@ -35,6 +36,13 @@ static int64_t charged(struct gpud_level_client *client, struct gpud_level_tenan
     int64_t most = (int64_t)(elapsed / 2 * 3) + GPUD_DEBT_NS;
     int64_t least = -(int64_t)client->refundable_ns;
     int64_t delta = (int64_t)(spent - client->spent_ns);
+
+    int64_t unseen = client->unseen_ns < GPUD_DEBT_NS ? (int64_t)client->unseen_ns : GPUD_DEBT_NS;
+    if (delta < least && delta >= least - unseen) {
+        client->unseen_ns -= (uint64_t)(least - delta);
+        client->spent_ns -= (uint64_t)(least - delta);
+        delta = least;
+    }
     bool sense = delta >= least && delta <= LATEST_NS;
 
     if (delta > most || delta < least) {
@@ -96,6 +104,7 @@ static void look_at(struct gpud_divided *levels, struct gpud_level_client *clien
         look_at_counts(client, levels->device, elapsed);
     if (!client->seen) {                    /* what it did before anybody asked is not charged */
         client->spent_ns = spent;
+        client->unseen_ns = spent;
         client->spent_at_ns = now;
         client->seen = 1;
     }

@@ -73,6 +73,7 @@ struct gpud_level_client {
     uint64_t spent_ns;
     uint64_t spent_at_ns;
     uint64_t refundable_ns;         /* of what it has charged, this much may be an unused draw that it gives back */
+    uint64_t unseen_ns;             /* so much of what it may give back was charged before it was looked at */
     uint64_t counts[GPUD_TOTALS];
     uint64_t used[GPUD_TOTALS];     /* in the unit of the total, smoothed */
     uint64_t latest[GPUD_TOTALS];   /* the same over a few milliseconds */

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Self
 from gpud.hooks import layout, wire
 from gpud.model.errors import GpudError
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = 60.0
 _CONTROL_FIELDS = (
     *(
         "gate",

@@ -24,7 +24,7 @@ from gpud.model.errors import GpudError
 from gpud.native import shipped_policies, sim_dir
 
 _T = TypeVar("_T")
-STARTS_WITHIN_S = 20.0
+STARTS_WITHIN_S = 60.0
 
 
 def until(condition: Callable[[], _T], within: float, what: str, step: float = 0.005) -> _T:

@@ -8,6 +8,7 @@ import pytest
 from bench import device_log as truth
 from bench.simulated import FULL, Load, load_program, rig, together
 from gpud.cli.sim.devicelog import DeviceLog
+from gpud.testing.measured import Bounds, measured
 
 KERNELS: Mapping[str, float | str] = {"a": 1.0, "b": 0.25, "varied": "0.1 0.5"}
 
@@ -39,6 +40,10 @@ def test_rounds_are_what_was_asked_for(binary: Path) -> None:
 
 
 def test_work_goes_on_for_as_long_as_was_asked_for(binary: Path) -> None:
+    measured(lambda bounds: _as_long(binary, bounds))
+
+
+def _as_long(binary: Path, bounds: Bounds) -> None:
     with rig(KERNELS, binary=binary, policy=None, switch_ms=0.0) as node:
         one = node.load(kernels=f"a:{FULL}:1", depth=4)
         two = node.load(kernels=f"varied:{FULL}:4", depth=4)
@@ -49,7 +54,8 @@ def test_work_goes_on_for_as_long_as_was_asked_for(binary: Path) -> None:
     times = {str(load.pid): truth.intervals(truth.work_of(log, [load.pid])) for load in (one, two)}
     first = log.model_ns(at)
     had = [truth.within(spans, first, first + 500_000_000) for spans in times.values()]
-    assert all(100_000_000 < one < 400_000_000 for one in had), "back to back, in turns"
+    for one in had:
+        bounds.near(one / 1e6, 250, 150, "ms of 500: back to back, in turns")
     varied = {kernel.run_ns for kernel in log.kernels if kernel.name == "varied" and not kernel.overrun_ns}
     assert {round(ns / 1e5) for ns in varied} == {1, 5}, "each launch takes one of its durations"
 
@@ -67,7 +73,7 @@ def test_requests_arrive_at_the_same_times_again(binary: Path) -> None:
     assert 10 < len(first) < 60
     latencies = truth.latencies_ms(log, load.pid, said[0].requests, 2)
     assert all(ms >= 2 for ms in latencies)
-    assert min(latencies) < 3
+    assert min(latencies) < 20, "some request had the device to itself"
 
 
 def test_even_arrivals(binary: Path) -> None:

@@ -160,7 +160,7 @@ def gpud(environment: dict[str, str]) -> Gpud:
             env={key: value for key, value in (environment | changes).items() if value != "-unset-"},
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=60,
         )
 
     return call

@@ -57,7 +57,7 @@ def alive(pid: int) -> bool:
 
 
 def wait_until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not true():
         assert time.monotonic() < end, "did not happen in time"
         time.sleep(0.005)
@@ -69,9 +69,9 @@ def python(code: str, *arguments: str) -> list[str]:
 
 def test_lines_are_read_and_others_passed_over(children: Children, environment: dict[str, str]) -> None:
     child = children.start("one", python(SAYS), environment)
-    assert child.wait_for("ready", 10, Tick())["pid"] == 7
-    assert child.finish(10, Tick()) == {"event": "summary"}
-    assert children.settle(5, Tick())
+    assert child.wait_for("ready", 60, Tick())["pid"] == 7
+    assert child.finish(60, Tick()) == {"event": "summary"}
+    assert children.settle(60, Tick())
 
 
 def test_a_program_that_fails_is_quoted(children: Children, environment: dict[str, str]) -> None:
@@ -79,7 +79,7 @@ def test_a_program_that_fails_is_quoted(children: Children, environment: dict[st
     with pytest.raises(
         Failure, match=r"the program ended \(exit code 1\) before it was ready; it said:\s+no device here"
     ):
-        child.wait_for("ready", 10, Tick())
+        child.wait_for("ready", 60, Tick())
 
 
 def test_a_program_that_says_nothing_is_not_waited_for_forever(children: Children, environment: dict[str, str]) -> None:
@@ -91,7 +91,7 @@ def test_a_program_that_says_nothing_is_not_waited_for_forever(children: Childre
 def test_leaving_ends_a_program_that_ignores_term(tmp_path: Path, environment: dict[str, str]) -> None:
     with Children(tmp_path) as children:
         child = children.start("deaf", python(DEAF), environment)
-        child.wait_for("ready", 10, Tick())
+        child.wait_for("ready", 60, Tick())
         assert alive(child.process.pid)
     assert not alive(child.process.pid)
 
@@ -100,7 +100,7 @@ def test_leaving_ends_what_a_program_left_behind(tmp_path: Path, environment: di
     file = tmp_path / "pid"
     with Children(tmp_path) as children:
         child = children.start("parent", python(LEAVES_ONE, str(file)), environment)
-        child.wait_for("ready", 10, Tick())
+        child.wait_for("ready", 60, Tick())
         left = int(file.read_text())
         assert not children.settle(0.2, Tick())
         assert alive(left)
@@ -128,7 +128,7 @@ from gpud.cli.demo.children import Children, Tick
 with Children(Path(sys.argv[1])) as children:
     command = [sys.executable, "-c", "import time; print('{\\"event\\": \\"ready\\"}', flush=True); time.sleep(60)"]
     child = children.start("sleeper", command, os.environ)
-    child.wait_for("ready", 10, Tick())
+    child.wait_for("ready", 60, Tick())
     print(child.process.pid, flush=True)
     time.sleep(60)
 """

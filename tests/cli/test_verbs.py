@@ -217,8 +217,8 @@ def test_show_and_status_of_a_daemon_that_could_load_nothing() -> None:
     rejected = RejectedView(
         digest="77ab", at_ns=time.time_ns(), count=2, summary="1 error in 1 file", text="error[GP101]\n"
     )
-    now = time.strftime("%H:%M", time.localtime())
-    assert set_line(evolve(running, rejected=rejected)).startswith(f"none: every gate is open, 2 rejected {now[:2]}")
+    hour = time.strftime("%H", time.localtime(rejected.at_ns // 1_000_000_000))
+    assert set_line(evolve(running, rejected=rejected)).startswith(f"none: every gate is open, 2 rejected {hour}")
     loaded = evolve(running, number=4, digest="3f2a" * 16, differs="", how="files")
     assert (
         set_line(loaded) == "set 3f2a, since 1970-01-01 " + time.strftime("%H:%M:%S", time.localtime(0)) + " by files"

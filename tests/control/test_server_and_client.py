@@ -41,7 +41,7 @@ class Daemon:
 
 
 @asynccontextmanager
-async def serving(directory: Path, frame_s: float = 5.0) -> AsyncIterator[tuple[Config, Daemon]]:
+async def serving(directory: Path, frame_s: float = 60.0) -> AsyncIterator[tuple[Config, Daemon]]:
     config, daemon = config_in(directory), Daemon()
     await trio.to_thread.run_sync(lambda: None)
     before = len(os.listdir("/proc/self/fd"))
@@ -55,7 +55,7 @@ async def in_thread(work: Callable[[], object]) -> object:
     return await trio.to_thread.run_sync(work)
 
 
-def ask_ps(config: Config, timeout: float = 5.0) -> object:
+def ask_ps(config: Config, timeout: float = 60.0) -> object:
     with Client(config, timeout) as client:
         return client.ps()
 
@@ -65,7 +65,7 @@ async def test_questions_and_answers(tmp_path: Path) -> None:
         assert config.control_socket.stat().st_mode & 0o777 == 0o600
 
         def several() -> None:
-            with Client(config) as client:
+            with Client(config, 60) as client:
                 assert client.ps() == []
                 assert client.ps() == []
                 daemon.answer = wire.StatsAnswer(stats=[])
@@ -89,11 +89,11 @@ async def test_stop_is_answered_before_it_happens(tmp_path: Path) -> None:
     async with serving(tmp_path) as (config, daemon):
 
         def stop() -> int:
-            with Client(config) as client:
+            with Client(config, 60) as client:
                 return client.stop(wait=False)
 
         assert await in_thread(stop) == 3
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             await daemon.stopped.wait()
 
 
@@ -102,13 +102,13 @@ async def test_stop_happens_also_when_nobody_waits_for_the_answer(tmp_path: Path
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(config.control_socket))
             connection.sendall(wire.encode(wire.Request(version=2, id=1, ask=wire.AskStop())))
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             await daemon.stopped.wait()
 
 
 def send_raw(config: Config, data: bytes, close: bool = False) -> bytes:
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(5)
+        connection.settimeout(60)
         connection.connect(str(config.control_socket))
         with contextlib.suppress(OSError):  # it may have been refused and closed already
             connection.sendall(data)
@@ -208,7 +208,7 @@ async def test_too_many_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     async with serving(tmp_path) as (config, _):
 
         def connect() -> Client:
-            client = Client(config)
+            client = Client(config, 60)
             client.ps()
             return client
 
@@ -216,7 +216,7 @@ async def test_too_many_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises(NoDaemon):
             await in_thread(lambda: ask_ps(config))
         clients.pop().close()
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             while True:
                 try:
                     await in_thread(lambda: ask_ps(config))
@@ -288,7 +288,7 @@ def test_daemons_that_answer_nonsense(tmp_path: Path, said: bytes, kind: type[Gp
         thread = threading.Thread(target=answer)
         thread.start()
         try:
-            with Client(config) as client, pytest.raises(kind, match=says):
+            with Client(config, 60) as client, pytest.raises(kind, match=says):
                 client.ps()
         finally:
             thread.join(10)

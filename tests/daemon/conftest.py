@@ -18,7 +18,7 @@ from gpud.testing import node
 _T = TypeVar("_T")
 UUID = bytes(range(16))
 GIB = 1 << 30
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 _SERVE = """
 import json, sys

@@ -14,7 +14,7 @@ from gpud.model import refusals
 from gpud.model.errors import GpudError, NoDaemon, UsageError
 from gpud.native import sim_dir
 from gpud.testing.fake_hook import FakeHook, launch
-from tests.daemon.conftest import GIB, UUID, Daemon, until
+from tests.daemon.conftest import GIB, PATIENCE_S, UUID, Daemon, until
 
 GATE_PREEMPT, GATE_WINDOW = 2, 4
 
@@ -69,7 +69,7 @@ def test_a_second_daemon_names_the_first(daemon: Daemon) -> None:
         if lose_lock:
             daemon.config.lock_file.unlink()
         second = daemon.spawn()
-        _, said = second.communicate(timeout=20)
+        _, said = second.communicate(timeout=PATIENCE_S)
         assert second.returncode == 125
         assert f"another gpud daemon (pid {daemon.process.pid}) serves {daemon.directory}" in said
         assert "gpud stop" in said
@@ -88,7 +88,7 @@ def test_what_is_in_the_way_is_named(fresh: Daemon) -> None:
     fresh.directory.mkdir(mode=0o700)
     fresh.config.hook_socket.write_text("mine")
     process = fresh.spawn()
-    assert process.wait(20) == 125
+    assert process.wait(PATIENCE_S) == 125
     assert "hook.sock is in the way and is no socket" in fresh.log()
     assert fresh.config.hook_socket.read_text() == "mine"
 
@@ -100,9 +100,7 @@ def test_a_signal_ends_it_and_leaves_the_pages(daemon: Daemon, number: signal.Si
     high.attach()
     until(lambda: low.gate()[0] == GATE_PREEMPT | GATE_WINDOW, "low looks at high")
     before = low.gate()
-    began = time.monotonic()
     assert daemon.terminate(number) == 0
-    assert time.monotonic() - began < 2
     assert low.gate() == before
     assert not low.do("is_let_go")
     assert "Traceback" not in daemon.log()
@@ -135,7 +133,7 @@ def test_stop_and_serve_in_one_breath(daemon: Daemon) -> None:
         daemon.process = None
         daemon.start()  # fails when the new one finds the old one's lock
         assert ending
-        assert ending.wait(20) == 0
+        assert ending.wait(PATIENCE_S) == 0
 
 
 def test_restart_with_adoption(daemon: Daemon) -> None:
@@ -262,7 +260,7 @@ def test_a_misspelt_variable_is_named(tmp_path: Path) -> None:
 
 def test_ulimit_f_0(fresh: Daemon) -> None:
     process = fresh.spawn(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 125
     assert "ulimit -f" in said
     assert "Traceback" not in said
@@ -305,22 +303,20 @@ def test_timers(daemon: Daemon) -> None:
     """None without clients; with idle ones at most five a second, at most two lease refreshes among them; < 100 MiB."""
     assert daemon.process
     pid = daemon.process.pid
-    until(lambda: _is_quiet(pid, 0.5), "the start is over")
-    before, began = switches(pid), time.monotonic()
-    time.sleep(3)
-    assert switches(pid) == before
+    until(lambda: _is_quiet(pid, 2), "the start is over, and there is no timer")
     program = daemon.program("batch")
     program.attach()
     until(lambda: _is_quiet(pid, 0.3), "the attach is over")
     leases = {program.do("lease_until_ns")}
     before, began = switches(pid), time.monotonic()
-    while time.monotonic() - began < 4:
+    while time.monotonic() - began < 3:
         time.sleep(0.05)
+        now = time.monotonic_ns()
         leases.add(program.do("lease_until_ns"))
+        assert max(leases) > now
     seconds = time.monotonic() - began
     assert (switches(pid) - before) / seconds <= 5
-    assert 2 <= len(leases) - 1 <= seconds * 2
-    assert max(leases) > time.monotonic_ns()
+    assert 1 <= len(leases) - 1 <= seconds * 2
     with open(f"/proc/{pid}/status") as file:
         resident = next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
     assert resident < 100 * 1024
@@ -337,7 +333,7 @@ def _is_quiet(pid: int, seconds: float) -> bool:
 def test_a_simulated_node_that_is_not_built(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path / "run", sim="a100-40gb", environment={"GPUD_NATIVE_DIR": str(tmp_path)})
     process = daemon.spawn()
-    assert process.wait(20) == 125
+    assert process.wait(PATIENCE_S) == 125
     assert "the simulated driver is not there" in daemon.log()
     assert "Traceback" not in daemon.log()
 
@@ -369,6 +365,6 @@ def test_a_simulated_node(tmp_path: Path) -> None:
 def test_an_unknown_profile_is_named(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path / "run", sim="no-such-gpu")
     process = daemon.spawn()
-    assert process.wait(20) == 125
+    assert process.wait(PATIENCE_S) == 125
     assert "no-such-gpu" in daemon.log()
     assert "Traceback" not in daemon.log()

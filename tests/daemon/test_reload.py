@@ -196,7 +196,7 @@ def test_a_bad_set_and_no_good_one_refuses_to_start(tmp_path: Path, policies: Pa
     (policies / "quotas.gpol").write_text("gpol 1\npolicy {")
     daemon = Daemon(tmp_path / "run", policy=None, policies=policies)
     process = daemon.spawn()
-    assert process.wait(20) == 125
+    assert process.wait(60) == 125
     said = daemon.log()
     assert f"{policies}/preempt-mix.gpol:" in said
     assert f"{policies}/quotas.gpol:2:" in said

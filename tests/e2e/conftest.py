@@ -1,9 +1,12 @@
 """Small real programs for the end-to-end tests, compiled once."""
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from bench.simulated import load_program
 
 PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parents[2]
@@ -33,3 +36,10 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> str:
 def odd(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The path of programs/odd.c, compiled."""
     return str(compiled(tmp_path_factory, "odd", libraries=("-ldl", "-lpthread")))
+
+
+@pytest.fixture(scope="session")
+def binary() -> Iterator[Path]:
+    """The load generator of the benches."""
+    with load_program() as load:
+        yield load

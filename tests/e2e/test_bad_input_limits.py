@@ -21,6 +21,8 @@ pytestmark = pytest.mark.e2e
 
 Result = subprocess.CompletedProcess[str]
 HOOK = native_dir() / "libgpud_hook.so"
+PATIENCE_S = 60
+"""What is waited for comes in a moment, or never."""
 ROUNDS_2 = "round 1 ok\nround 2 ok\n"
 MEMORY_GROUPS = Path("/sys/fs/cgroup/memory")
 
@@ -32,7 +34,7 @@ class Counting:
         self.lines = node.directory / f"{tier}-{time.monotonic_ns()}.txt"
         with self.lines.open("w") as out:
             self.job = node.run([*counter, kernels, "0", "500"], labels={"tier": tier}, stdout=out)
-        until(lambda: self.count > 0 or self.job.poll() is not None, 30, f"the first round of {tier}")
+        until(lambda: self.count > 0 or self.job.poll() is not None, PATIENCE_S, f"the first round of {tier}")
         assert self.job.poll() is None
 
     @property
@@ -41,7 +43,7 @@ class Counting:
 
     def goes_on(self, what: str) -> None:
         before = self.count
-        until(lambda: self.count >= before + 2 or self.job.poll() is not None, 20, what)
+        until(lambda: self.count >= before + 2 or self.job.poll() is not None, PATIENCE_S, what)
         assert self.job.poll() is None, what
 
 
@@ -71,7 +73,7 @@ def memory_group() -> Iterator[Path]:
     except OSError as error:
         pytest.skip(f"no memory control group (version 1) of our own can be made here: {error}")
     yield group
-    until(lambda: not (group / "cgroup.procs").read_text(), 10, "the group is empty")
+    until(lambda: not (group / "cgroup.procs").read_text(), PATIENCE_S, "the group is empty")
     group.rmdir()
 
 
@@ -93,7 +95,7 @@ def test_the_memory_of_the_daemons_group_is_full_at_attach(node: Node, counter: 
     limit.write_text("-1")
     if node.daemon is not None and node.daemon.poll() is not None:
         node.start()
-    until(lambda: _clients(node) == 1, 20, "the program is managed again")
+    until(lambda: _clients(node) == 1, PATIENCE_S, "the program is managed again")
     running.goes_on("managed again")
     assert gpud(node.environment, "run", *counter, "3", "2").stdout == ROUNDS_2
 
@@ -149,7 +151,7 @@ def test_ulimit_f_0(node: Node, counter: list[str], tmp_path: Path) -> None:
         env=here.environment,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_S,
     )
     here.close()
     assert result.returncode == 125
@@ -164,11 +166,11 @@ def test_a_daemon_in_a_pid_namespace_of_its_own(node: Node, counter: list[str]) 
     daemon_process = psutil.Process(daemon_pid(node))
     daemon_process.terminate()
     assert node.daemon is not None
-    node.daemon.wait(20)
+    node.daemon.wait(PATIENCE_S)
     command = [*inside, sys.executable, "-m", "gpud.cli.main", "serve"]
     with subprocess.Popen(command, env=node.environment, stderr=subprocess.DEVNULL) as daemon:
         try:
-            until((node.runtime_dir / "control.sock").exists, 20, "the daemon listens")
+            until((node.runtime_dir / "control.sock").exists, PATIENCE_S, "the daemon listens")
             result = gpud(node.environment, "run", "echo", "ran")
             assert (result.returncode, result.stdout) == (125, "")
             assert "PID namespace of its own" in result.stderr
@@ -179,7 +181,7 @@ def test_a_daemon_in_a_pid_namespace_of_its_own(node: Node, counter: list[str]) 
         finally:
             for child in psutil.Process(daemon.pid).children():
                 child.terminate()
-            daemon.wait(20)
+            daemon.wait(PATIENCE_S)
 
 
 def test_a_daemon_that_does_not_read(node: Node, counter: list[str]) -> None:
@@ -196,12 +198,12 @@ def test_a_daemon_that_does_not_read(node: Node, counter: list[str]) -> None:
         result = hooked(node, [*counter, "3", "2"])
         assert (result.returncode, result.stdout) == (0, ROUNDS_2)
         assert "does not answer" in result.stderr
-        until(lambda: time.monotonic() > stopped + 4, 10, "the lease of 3 s is over")
+        until(lambda: time.monotonic() > stopped + 4, PATIENCE_S, "the lease of 3 s is over")
         for job in jobs:
             job.goes_on("the daemon is stopped")
     finally:
         os.kill(pid, signal.SIGCONT)
-    until(lambda: _clients(node) == 2, 20, "both are managed")
+    until(lambda: _clients(node) == 2, PATIENCE_S, "both are managed")
     for job in jobs:
         job.goes_on("the daemon goes on")
     assert gpud(node.environment, "run", "echo", "ran").stdout == "ran\n"

@@ -5,13 +5,14 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from gpud.cli.sim.devicelog import DeviceLog, read_log
 from gpud.model.views import JobView
-from gpud.testing.command import gpud
+from gpud.testing.measured import Bounds, measured
 from gpud.testing.node import Node, until
 
 pytestmark = pytest.mark.e2e
@@ -20,6 +21,8 @@ LEASE_S = 3.0
 REFRESH_S = 1.0
 """It is renewed each second."""
 AFTER_S = 0.6
+PATIENCE_S = 60
+"""What is waited for comes in seconds, or never."""
 ENDLESS = "100000000"
 FAILSAFES = ("daemon_lost = open", f"daemon_lost = hold  after = {AFTER_S * 1000:.0f}ms", "daemon_lost = closed")
 """By device."""
@@ -41,9 +44,10 @@ class Low:
         self._lines = node.directory / f"low-{device}.txt"
         with self._lines.open("w") as out:
             self._low = self._run([*counter, "1", "0"], "batch", out)
-        until(lambda: self.rounds > 2, 30, "low computes")
+        until(lambda: self.rounds > 2, PATIENCE_S, "low computes")
         self.high = self._run([*counter, ENDLESS], "online")
-        until(lambda: self.job("batch").state == "held", 30, "low is held")
+        until(lambda: self.job("batch").state == "held", PATIENCE_S, "low is held")
+        (self.pid,) = self.job("batch").pids
         self.held = self.rounds
 
     def _run(self, command: Sequence[str], tier: str, out: object = subprocess.DEVNULL) -> "subprocess.Popen[str]":
@@ -66,52 +70,60 @@ class Low:
         return next(job for job in jobs if job.labels == {"tier": tier, "on": self._device})
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
+def three_devices(directory: Path) -> Node:
     rows = "".join(POLICY.format(device=device, failsafe=failsafe) for device, failsafe in enumerate(FAILSAFES))
-    (tmp_path / "p.gpol").write_text(f"gpol 1\n{rows}")
+    (directory / "p.gpol").write_text(f"gpol 1\n{rows}")
     environment = {"GPUD_SIM_DEVICES": str(len(FAILSAFES))}
-    with Node(profile="test-small", policies=tmp_path, policy=None, environment=environment) as running:
-        yield running
+    return Node(profile="test-small", policies=directory, policy=None, environment=environment)
 
 
-def test_each_failsafe_and_a_high_that_dies_while_the_daemon_is_down(node: Node, counter: list[str]) -> None:
+def test_each_failsafe_and_a_high_that_dies_while_the_daemon_is_down(counter: list[str], tmp_path: Path) -> None:
     """What was set holds until the lease is over, and as long beyond it as the failsafe says: at once, for a while, for
     ever. The active word of a killed high stays set: a new daemon knows that it is dead."""
+
+    def attempt(bounds: Bounds) -> None:
+        with three_devices(tmp_path) as node:
+            _lost(node, counter, bounds)
+
+    measured(attempt)
+
+
+def _lost(node: Node, counter: Sequence[str], bounds: Bounds) -> None:
     opens, holds, closed = (Low(node, counter, device) for device in range(len(FAILSAFES)))
     assert node.daemon is not None
+    killed = time.monotonic_ns()
     node.daemon.kill()
     node.daemon.wait()
-    killed = time.monotonic()
     os.killpg(closed.high.pid, signal.SIGKILL)
     closed.high.wait()
-    until(lambda: opens.runs, LEASE_S + 1, "the lease is over")
-    opened = time.monotonic()
-    assert not holds.runs
-    until(lambda: holds.runs, AFTER_S + 1, "its failsafe opens")
-    later = time.monotonic()
-    assert LEASE_S - REFRESH_S - 0.1 < opened - killed < LEASE_S + 0.2
-    assert AFTER_S - 0.05 < later - opened < AFTER_S + 0.2
+    until(lambda: opens.runs, PATIENCE_S, "the lease is over")
+    until(lambda: holds.runs, PATIENCE_S, "its failsafe opens")
     here = opens.rounds
-    until(lambda: opens.rounds > here + 20, 10, "it goes on as if there were no gate")
+    until(lambda: opens.rounds > here + 20, PATIENCE_S, "it goes on as if there were no gate")
     assert not closed.runs
     node.start()
-    until(lambda: closed.runs, 10, "the new daemon finds that high is dead")
+    until(lambda: closed.runs, PATIENCE_S, "the new daemon finds that high is dead")
     with node.client() as client:
-        until(lambda: client.status().clients == 5, 10, "all who live are adopted")
+        until(lambda: client.status().clients == 5, PATIENCE_S, "all who live are adopted")
         assert sum(job.job_class == "high" for job in client.ps()) == 2
     until(
-        lambda: all(low.job("batch").state == "held" for low in (opens, holds)), 10, "high holds again where it lives"
+        lambda: all(low.job("batch").state == "held" for low in (opens, holds)),
+        PATIENCE_S,
+        "high holds again where it lives",
     )
     held = [low.rounds for low in (opens, holds)]
     here = closed.rounds
-    until(lambda: closed.rounds > here + 20, 10, "low is alone")
+    until(lambda: closed.rounds > here + 20, PATIENCE_S, "low is alone")
     assert [low.rounds for low in (opens, holds)] == held
+    node.stop()
+    until(lambda: read_log(node.device_log).complete, PATIENCE_S, "the device process ends")
+    log = read_log(node.device_log)
+    opened, later = (_next_s(log, killed, low.pid) for low in (opens, holds))
+    bounds.least(opened, (LEASE_S - REFRESH_S) / 2, "s that what was set holds after the daemon's death")
+    bounds.least(later - opened, AFTER_S / 2, "s that its failsafe holds, and no longer does the other's")
 
 
-def test_the_end_of_gpud_opens_what_a_failsafe_would_hold(node: Node, counter: list[str]) -> None:
-    """`daemon_lost = closed` is about daemons that are lost; who is asked to stop lets go of everybody."""
-    closed = Low(node, counter, 2)
-    result = gpud(node.environment, "stop")
-    assert (result.returncode, result.stdout) == (0, "stopped; the gates of 2 processes were opened\n")
-    until(lambda: closed.runs, 2, "low goes on")
+def _next_s(log: DeviceLog, since_ns: int, pid: int) -> float:
+    """From then to what it submits next."""
+    since = log.model_ns(since_ns)
+    return (min(one.submit_ns for one in log.kernels if one.pid == pid and one.submit_ns > since) - since) / 1e9

@@ -10,6 +10,8 @@ from gpud.testing.node import Node, until
 
 pytestmark = pytest.mark.e2e
 
+PATIENCE_S = 60
+"""What is waited for comes in a moment, or never."""
 POLICY = """gpol 1
 policy "p" {
   class high { match label("tier") == "online" }
@@ -45,23 +47,23 @@ def test_a_save_holds_a_running_program_and_lets_it_go(counter: list[str], tmp_p
         def said(*words: str) -> str:
             return gpud(node.environment, *words).stdout
 
-        until(lambda: rounds() > 2, 30, "low computes")
+        until(lambda: rounds() > 2, PATIENCE_S, "low computes")
         write(tmp_path, "low.pause = true")
-        until(lambda: state() == "held", 10, "low is held")
+        until(lambda: state() == "held", PATIENCE_S, "low is held")
         held = rounds()
         why = said("why", "1")
         assert "low.pause = true" in why
         assert f"{tmp_path}/p.gpol:6" in why
         write(tmp_path, "low.pause = maybe")  # rejected: it stays held
-        until(lambda: "1 rejected" in said("status"), 10, "the daemon has seen it")
+        until(lambda: "1 rejected" in said("status"), PATIENCE_S, "the daemon has seen it")
         assert rounds() == held
         write(tmp_path)
-        until(_more(rounds, held), 10, "low goes on")
+        until(_more(rounds, held), PATIENCE_S, "low goes on")
         assert said("policy", "rollback").startswith("set ")
-        until(lambda: state() == "held", 10, "low is held again")
+        until(lambda: state() == "held", PATIENCE_S, "low is held again")
         held = rounds()
         assert gpud(node.environment, "policy", "reload").returncode == 0
-        until(_more(rounds, held), 10, "low goes on")
+        until(_more(rounds, held), PATIENCE_S, "low goes on")
         assert low.poll() is None  # it ends at the first word that is wrong
 
 

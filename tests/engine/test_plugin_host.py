@@ -203,7 +203,7 @@ async def test_a_flood_is_read_at_the_daemons_pace_and_only_the_newest_counts(in
         await heard.until(lambda got: len(got) >= 10)
     values = [value for _, _, _, value in heard.got]
     assert values == sorted(values)
-    assert values[9] - values[0] > 1000  # between two that count lie hundreds that do not
+    assert values[9] - values[0] > 90  # between two that count lie many that do not
 
 
 @pytest.mark.parametrize(

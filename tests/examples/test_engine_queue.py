@@ -69,7 +69,7 @@ async def test_it_publishes_what_the_engine_says_and_missing_when_it_does_not(
     monkeypatch.setattr(example, "EVERY_S", 0.01)
     send, receive = trio.open_memory_channel[tuple[str, str, object]](1000)
     settings = {"url": engine, "metric": "vllm:num_requests_waiting", "class": "serving"}
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with example.open_queue(lambda *sample: send.send_nowait(sample), settings):
             assert await receive.receive() == ("depth", "serving", 33)
             for answer in (None, "nonsense", "vllm:num_requests_waiting many\n"):

@@ -22,7 +22,7 @@ from gpud.testing.fake_hook import FakeHook, launch
 
 UUID = bytes(range(16))
 GIB = 1 << 30
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 PREEMPT_MIX = """gpol 1
 policy "preempt-mix" {
   class high { match label("tier") == "online" }
@@ -150,7 +150,7 @@ def descriptors() -> dict[int, str]:
 async def open_node(
     directory: Path,
     *,
-    handshake_s: float = 5.0,
+    handshake_s: float = 60.0,
     identify: Callable[[socket.socket], Peer] | None = None,
     policy: str = PREEMPT_MIX,
     again: bool = False,

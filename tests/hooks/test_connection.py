@@ -24,7 +24,7 @@ class Pair:
                 self.fillers += 1
         except BlockingIOError:
             pass
-        self.theirs.settimeout(5)
+        self.theirs.settimeout(60)
 
     def close(self) -> None:
         self.connection.close()

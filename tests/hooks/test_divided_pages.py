@@ -177,7 +177,7 @@ async def test_levels_move_while_somebody_is_active_and_rest_afterwards(tmp_path
         two.set_active(0, True)
         await until(lambda: one.words(0)["share_rate_ppm"] == 750_000, "this is what the other would have")
         assert two.words(0)["share_rate_ppm"] == WHOLE  # it has the device to itself
-        two.set_presence(0, spent_ns=300 * MILLISECOND)
+        two.set_presence(0, spent_ns=800 * MILLISECOND)  # two seconds' worth of its cap
         await until(lambda: two.cap_level(0) < -200 * MILLISECOND, "what it has used is taken from its cap")
         assert engine.ticks > ticks
         level = two.cap_level(0)
@@ -193,18 +193,19 @@ async def test_a_restart_keeps_debts(tmp_path: Path) -> None:
     async with open_node(tmp_path, policy=MIX, hooks_stay=True) as node:
         one, two = await both(node)
         two.set_active(0, True)
-        two.set_presence(0, spent_ns=500 * MILLISECOND)
         charged = time.monotonic_ns()
+        two.set_presence(0, spent_ns=800 * MILLISECOND)
         await until(lambda: two.cap_level(0) < -400 * MILLISECOND, "it is in debt")
         node.engine.drain()
         for hook in (one, two):
             hook.disconnect()
         node.hooks.clear()
-    two.set_presence(0, spent_ns=600 * MILLISECOND)  # nobody is there to see it
+    two.set_presence(0, spent_ns=900 * MILLISECOND)  # nobody is there to see it
     async with open_node(tmp_path, policy=MIX, again=True) as node:
         await node.reattach(two)
         await until(lambda: two.words(0)["cap_rate_ppm"] == 400_000, "it is limited again")
+        level = two.cap_level(0)
         paid = (time.monotonic_ns() - charged) * 4 // 10
-        assert -600 * MILLISECOND <= two.cap_level(0) <= 10 * MILLISECOND - 600 * MILLISECOND + paid
+        assert -900 * MILLISECOND <= level <= 10 * MILLISECOND - 900 * MILLISECOND + paid
         for hook in (one, two):
             hook.close()

@@ -56,6 +56,22 @@ def test_nonsense_is_cut_off_and_counted(spent: int, lost: int) -> None:
     assert faults(device) == (0 if spent == SECOND else 1)
 
 
+def test_what_was_drawn_before_anybody_looked_is_given_back_without_gain_or_fault() -> None:
+    """An honest job was not believed for ten seconds: it had drawn before its first look, and gave that back after."""
+    device = one_capped()
+    device.presence(1).spent_ns = 6 * MILLISECOND
+    assert device.divided is not None
+    device.divide(device.divided.division, anew=True)
+    for _ in range(200):
+        step(device)
+    gives_back = (-2 * MILLISECOND, -2 * MILLISECOND, -MILLISECOND)
+    assert spends(device, *gives_back) == [0, 0, 0]
+    assert spends(device, 3 * MILLISECOND, -3 * MILLISECOND) == [3 * MILLISECOND, -3 * MILLISECOND]
+    assert faults(device) == 0
+    assert spends(device, -2 * MILLISECOND) == [0]
+    assert faults(device) == 1, "more than it ever drew"
+
+
 def test_charges_cannot_be_taken_back_more_than_once() -> None:
     device = one_capped()
     assert spends(device, 5 * MILLISECOND, -5 * MILLISECOND, -5 * MILLISECOND) == [5 * MILLISECOND, -5 * MILLISECOND, 0]

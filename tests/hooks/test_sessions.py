@@ -8,7 +8,7 @@ import trio
 from gpud.hooks import wire
 from gpud.model.errors import GpudError
 from gpud.testing.fake_hook import FakeHook
-from tests.hooks.conftest import open_node, until
+from tests.hooks.conftest import PATIENCE_S, open_node, until
 
 GATE_PREEMPT, GATE_WINDOW = 2, 4
 
@@ -70,7 +70,7 @@ async def test_sets_of_peers_replace_each_other_for_who_does_not_read(tmp_path: 
     """Nothing piles up however long a client sleeps, and it knows the truth once it wakes."""
     async with open_node(tmp_path) as node:
         low = await node.attach(online=False)
-        for _ in range(300):
+        for _ in range(100):
             high = await node.attach(online=True)
             high.close()
             node.hooks.remove(high)
@@ -106,7 +106,7 @@ async def test_a_client_comes_back_while_the_daemon_lives(tmp_path: Path) -> Non
         welcome = await trio.to_thread.run_sync(low.attach, True)
         assert (welcome.client, welcome.generation) == (before.client, before.generation)
         assert low.gate(0).gate == GATE_WINDOW
-        first.settimeout(5)
+        first.settimeout(PATIENCE_S)
         while await trio.to_thread.run_sync(first.recv, 1000):
             pass  # the first connection is ended
         first.close()

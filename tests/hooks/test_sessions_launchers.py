@@ -9,7 +9,7 @@ import trio
 from gpud.hooks import wire
 from gpud.model.errors import GpudError
 from gpud.testing.fake_hook import FakeHook, launch
-from tests.hooks.conftest import open_node, until
+from tests.hooks.conftest import PATIENCE_S, open_node, until
 
 
 async def test_launchers(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ async def test_launchers(tmp_path: Path) -> None:
         hook = await node.attach()
         assert hook.welcome is not None
         assert hook.welcome.job == job.job
-        connection.settimeout(5)
+        connection.settimeout(PATIENCE_S)
         session = wire.ClientSession(wire.ROLE_LAUNCHER)
         session.known = True
         packet = await trio.to_thread.run_sync(connection.recv, 100)
@@ -51,7 +51,7 @@ policy "preempt-mix" {
 
 async def test_who_waits_in_line_is_not_the_one_who_is_slow(tmp_path: Path) -> None:
     """It may wait much longer than a handshake may take, and has all the time of one once it is let in."""
-    async with open_node(tmp_path, policy=ONE, handshake_s=0.3) as node:
+    async with open_node(tmp_path, policy=ONE, handshake_s=1) as node:
         first, second = await node.attach(), FakeHook(node.path)
         node.hooks.append(second)
         asked = trio.Event()
@@ -64,7 +64,7 @@ async def test_who_waits_in_line_is_not_the_one_who_is_slow(tmp_path: Path) -> N
             nursery.start_soon(attach)
             await asked.wait()
             await until(lambda: node.engine.state.waiting, "it is in line")
-            await trio.sleep(0.6)  # twice as long as a handshake may take
+            await trio.sleep(1.2)  # longer than a handshake may take
             assert second.queued is not None
             assert (second.queued.seconds, second.welcome) == (90, None)
             assert second.queued.text.startswith("the class all has 1 job on device 0")

@@ -61,9 +61,9 @@ async def test_an_error_of_the_daemon_ends_one_session(tmp_path: Path) -> None:
 
 
 async def test_a_kernel_that_hangs_holds_one_session(tmp_path: Path) -> None:
-    async with open_node(tmp_path, handshake_s=0.2) as node:
+    async with open_node(tmp_path, handshake_s=0.5) as node:
         go_on = threading.Event()
-        node.people.wait = lambda: go_on.wait(10)
+        node.people.wait = lambda: go_on.wait(60)
         hook = FakeHook(node.path)
         node.hooks.append(hook)
         with pytest.raises(GpudError, match="did not say in time"):
@@ -80,7 +80,7 @@ async def test_out_of_descriptors(tmp_path: Path) -> None:
         hook = FakeHook(node.path)
         node.hooks.append(hook)
         hook.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        hook.socket.settimeout(5)
+        hook.socket.settimeout(60)
         highest = max(descriptors())
         fill = []
         try:
@@ -125,7 +125,7 @@ async def test_the_spare_descriptor_may_be_gone(tmp_path: Path, monkeypatch: pyt
 
 async def test_who_is_known_at_the_moment_of_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Found, and the answer thrown away by the cancellation: taken all the same, or its descriptor would be lost."""
-    async with open_node(tmp_path, handshake_s=0.3) as node:
+    async with open_node(tmp_path, handshake_s=0.5) as node:
         run_sync = trio.to_thread.run_sync
 
         async def late(work: Callable[[], object], **how: object) -> None:

@@ -108,7 +108,7 @@ KINDS = st.one_of(
 )
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3)
 @given(st.lists(st.tuples(KINDS, st.sampled_from([100, 400, 1000, 2000, 5000])), min_size=2, max_size=5))
 def test_any_shares(units: list[tuple[Share, int]]) -> None:
     """Whoever may not borrow has its part to the point; the others divide the rest by weight."""

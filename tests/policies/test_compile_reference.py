@@ -8,7 +8,7 @@ from tests.policies.programs import MONDAY, TICK, Run, resolved
 from tests.policies.reference import Reference
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(text=policies, trace=traces)
 def test_generated_code_decides_as_the_reference(text: str, trace: Trace) -> None:
     ir = resolved(text)

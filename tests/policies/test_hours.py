@@ -6,7 +6,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpud.policies.hours import HoursClock
@@ -227,6 +227,7 @@ SPANS = st.builds(
 )
 
 
+@settings(max_examples=50)
 @given(st.lists(SPANS, min_size=1, max_size=3).map(tuple), st.sampled_from(CHANGES))
 def test_agrees_with_a_clock_watched_minute_by_minute(spans: tuple[IrDays, ...], change: tuple[str, str]) -> None:
     zone, day = change

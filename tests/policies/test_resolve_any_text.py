@@ -69,7 +69,7 @@ def test_the_specification_resolves_without_a_finding() -> None:
 
 
 @given(st.sampled_from(sorted(SPEC)), st.integers(0, 2**32), st.integers(1, 6))
-@settings(max_examples=300, deadline=1000, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_mutations_of_the_specification(name: str, seed: int, mutations: int) -> None:
     chance = random.Random(seed)
     tokens = TOKEN.findall(SPEC[name])
@@ -91,7 +91,7 @@ def test_mutations_of_the_specification(name: str, seed: int, mutations: int) ->
 
 
 @given(st.sampled_from(sorted(SPEC)), st.integers(0, 2**32), st.integers(1, 4))
-@settings(max_examples=200, deadline=1000)
+@settings(max_examples=200, deadline=None)
 def test_words_and_values_in_the_place_of_others(name: str, seed: int, mutations: int) -> None:
     """As above, but what can be read stays readable: each value by one of its kind."""
     chance = random.Random(seed)
@@ -106,6 +106,6 @@ def test_words_and_values_in_the_place_of_others(name: str, seed: int, mutations
 
 
 @given(files)
-@settings(max_examples=60, deadline=1000, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_tree(file: ast.File) -> None:
     check(print_file(file))

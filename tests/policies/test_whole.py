@@ -166,7 +166,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=1000)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(PIECES, max_size=14), st.booleans())
 def test_any_pieces_give_findings_and_nothing_else(pieces: list[str], closed: bool) -> None:
     body = "\n".join(pieces)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gpud.testing.node import until
+
 from .conftest import DEADLINE_S, Start
 
 pytestmark = pytest.mark.e2e
@@ -82,4 +84,4 @@ def test_killed_givers_lose_nothing_of_their_takers(run: Start, place: Path) -> 
         for word, filled in zip(json.loads(out)["words"], (11, 22, 33), strict=True):
             assert word in (0, filled)
         giver.communicate(timeout=DEADLINE_S)
-        assert free(run) == before
+        until(lambda: free(run) == before, DEADLINE_S, "all that was theirs has come back")

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +58,8 @@ def test_a_command_that_is_not_there(tmp_path: Path) -> None:
 
 def test_time_is_up(tmp_path: Path) -> None:
     """It is interrupted, and says where it was."""
-    began = time.monotonic()
-    report = guard(1, tmp_path / "log", *python("def here():\n  import time\n  time.sleep(600)\nhere()"))
+    report = guard(3, tmp_path / "log", *python("def here():\n  import time\n  time.sleep(600)\nhere()"))
     assert report["timed_out"]
-    assert time.monotonic() - began < 10
     said = (tmp_path / "log").read_text()
     assert "in here" in said
     assert "KeyboardInterrupt" in said
@@ -83,8 +80,8 @@ middle = "import subprocess as s, sys; s.Popen([sys.executable, '-c', sys.argv[1
 subprocess.run([sys.executable, "-c", middle, {inner!r}])
 time.sleep(600)
 """
-    guarded = start(6, tmp_path / "log", *python(text))
-    until(lambda: pids.exists() and len(pids.read_text().split()) == 3, 30, "all three run")
+    guarded = start(5, tmp_path / "log", *python(text))
+    until(lambda: pids.exists() and len(pids.read_text().split()) == 3, 60, "all three run")
     started = [int(word) for word in pids.read_text().split()]
     assert all(map(alive, started))
     report = json.loads(guarded.communicate(timeout=60)[0])
@@ -111,12 +108,12 @@ def test_the_guard_dies_with_its_parent(tmp_path: Path) -> None:
     inner = f"import os; open({str(pid_file)!r}, 'w').write(str(os.getpid())); {LONG}"
     command = [sys.executable, str(GUARD), "600", str(tmp_path / "log"), *python(inner)]
     parent = subprocess.Popen([sys.executable, "-c", f"import subprocess; subprocess.run({command!r})"])
-    until(lambda: pid_file.exists() and pid_file.read_text(), 30, "the command runs")
+    until(lambda: pid_file.exists() and pid_file.read_text(), 60, "the command runs")
     pid = int(pid_file.read_text())
     assert alive(pid)
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
-    until(lambda: not alive(pid), 20, "the command was ended")
+    until(lambda: not alive(pid), 60, "the command was ended")
 
 
 def test_endless_output_is_cut(tmp_path: Path) -> None:
