@@ -41,7 +41,7 @@ def program(source: Path) -> Iterator[Path]:
     """A C program, compiled for as long as the context lasts."""
     with tempfile.TemporaryDirectory(prefix="gpud-bench-") as directory:
         binary = Path(directory) / source.stem
-        flags = ("-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'hooks-native' / 'include'}")
+        flags = ("-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'hooks-native' / 'include'}", f"-I{NATIVE}")
         libraries = ("-lpthread", "-ldl", "-lm")
         subprocess.run(["cc", *flags, str(source), "-o", str(binary), *libraries], check=True)
         yield binary
@@ -57,6 +57,19 @@ def own_policies(files: Mapping[str, str] | None) -> Iterator[Path | None]:
         for file, text in files.items():
             (Path(name) / file).write_text(text)
         yield Path(name)
+
+
+@contextmanager
+def in_memory() -> Iterator[None]:
+    """Directories of nodes lie in memory, as `/run` does: the daemon notes each grant in its runtime directory, and a
+    disk below that would be measured."""
+    before = tempfile.tempdir
+    if Path("/dev/shm").is_dir():
+        tempfile.tempdir = "/dev/shm"
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 @contextmanager

@@ -236,13 +236,14 @@ def _restore(state: State, file: StateFile, boot: str) -> None:
 
 
 def _alive(pid: int, started: int) -> bool:
-    return identity.start_time(pid) == started
+    return identity.lives(pid, started)
 
 
 async def _devices(driver: Driver, engine: Engine) -> tuple[DeviceView, ...]:
+    held, held_ns = engine.pages.counters(), engine.now()
     usage = await driver.usage()
     engine.handle(inventory.found(usage.values()))
-    engine.hear_driver(usage, driver.asked_ns)
+    engine.hear_driver(usage, driver.asked_ns, held, held_ns)
     return inventory.views(engine.state, usage)
 
 

@@ -19,6 +19,13 @@ typedef int (*launch_fn)(void *, unsigned, unsigned, unsigned, unsigned, unsigne
         }                                                                                \
     } while (0)
 
+/* CUmemAllocationProp and CUmemAccessDesc of cuda.h: pinned, of the first device; read and written. */
+struct place { int type, id; };
+struct properties { int type, handle_types; struct place place; void *win32; unsigned char flags[8]; };
+struct access { struct place place; int flags; };
+#define OF_DEVICE (&(const struct properties){.type = 1, .place = {1, 0}})
+#define BOTH_WAYS (&(const struct access){.place = {1, 0}, .flags = 3})
+
 static inline void *driver_entry(const char *name)
 {
     static void *library;

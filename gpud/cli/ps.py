@@ -5,7 +5,9 @@ import os
 import click
 
 from gpud.cli.gpu_time import brief
+from gpud.cli.memory import brief as memory
 from gpud.cli.screen import ago, client, console, escape, print_json, size, table
+from gpud.cli.turns import brief as turn
 from gpud.model.views import JobView, UnmanagedView
 
 
@@ -21,7 +23,7 @@ def command(as_json: bool) -> None:
     if as_json:
         print_json(jobs)
         return
-    columns = ("job", "name", "user", "class", "state", "gpu", "gpu time", "memory", "age", "pids", "why")
+    columns = ("job", "name", "user", "class", "state", "gpu", "gpu time", "turn", "memory", "age", "pids", "why")
     shown = table(*columns, right=("job", "gpu time", "memory", "age"))
     for job in jobs:
         shown.add_row(
@@ -32,7 +34,8 @@ def command(as_json: bool) -> None:
             job.state,
             ",".join(map(str, job.devices)) or "–",
             ", ".join(map(brief, job.time)) or "–",
-            size(job.used_bytes),
+            "; ".join(filter(None, map(turn, job.lock))) or "–",
+            memory(job),
             ago(job.age_ns),
             ",".join(map(str, job.pids)) or "–",
             escape(job.why.text) if job.why else "",
@@ -40,7 +43,7 @@ def command(as_json: bool) -> None:
     for one in unmanaged:
         gpu = "–" if one.device is None else str(one.device)
         shown.add_row(
-            "–", escape(_program(one)), escape(one.user), "–", "unmanaged", gpu, "–", size(one.used_bytes), "–",
+            "–", escape(_program(one)), escape(one.user), "–", "unmanaged", gpu, "–", "–", size(one.used_bytes), "–",
             str(one.pid), "it runs without gpud: no policy holds it",
         )  # fmt: skip
     console().print(shown if jobs or unmanaged else "no jobs; start one with: gpud run PROGRAM")

@@ -42,6 +42,7 @@ def command(as_json: bool) -> None:
             "busy",
             "power",
             "jobs",
+            "turn",
             "unmanaged",
             right=("gpu", "memory", "used", "busy", "power"),
         )
@@ -55,6 +56,7 @@ def command(as_json: bool) -> None:
                 "–" if device.utilisation is None else f"{device.utilisation:.0%}",
                 _power(device),
                 ",".join(map(str, device.jobs)) or "–",
+                _turn(device),
                 ", ".join(map(_process, device.unmanaged)) or "–",
             )
         out.print(shown)
@@ -69,6 +71,12 @@ def _power(device: DeviceView) -> str:
     power = None if device.power_w is None else f"{device.power_w:.0f} W"
     degrees = None if device.temperature_c is None else f"{device.temperature_c:.0f} °C"
     return ", ".join(filter(None, (power, degrees))) or "–"
+
+
+def _turn(device: DeviceView) -> str:
+    """`job 3, 2 wait`"""
+    waits = f", {device.waiters} wait" if device.waiters > 1 else ", 1 waits" if device.waiters else ""
+    return f"job {device.holder}{waits}" if device.holder is not None else waits.removeprefix(", ") or "–"
 
 
 def _process(one: UnmanagedView) -> str:

@@ -4,7 +4,9 @@ import click
 from rich.console import Console
 
 from gpud.cli.gpu_time import lines
+from gpud.cli.memory import lines as memory_lines
 from gpud.cli.screen import client, console, escape, print_json
+from gpud.cli.turns import line as turn_line
 from gpud.model.views import ExplainView, JobView, TimeView, WhyDevice
 
 
@@ -27,6 +29,11 @@ def command(job: int, as_json: bool) -> None:
         _line(out, f"  {escape(_class(one.policy, one.job_class, one.how))}")
     for device in why.devices:
         _device(out, device, [time for time in why.job.time if time.device == device.device])
+        for turn in [one for one in why.job.lock if one.device == device.device]:
+            _line(out, f"  {escape(turn_line(turn))}")
+        for memory in [one for one in why.job.memory if one.device == device.device]:
+            for text in memory_lines(memory):
+                _line(out, f"  {escape(text)}")
     if not why.devices:
         _line(out, "  it has no device yet")
 

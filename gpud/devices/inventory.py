@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from gpud.devices.nvml import Usage, uuid_text
-from gpud.engine import report
+from gpud.engine import lock_report, report
 from gpud.engine.state import State
 from gpud.model.events import DevicesFound
 from gpud.model.ids import Slot
@@ -37,6 +37,8 @@ def _managed(state: State, slot: Slot, usage: Mapping[bytes, Usage]) -> DeviceVi
         unmanaged=report.unmanaged_on(state, device.uuid),
         power_w=now.power_w if now else None,
         temperature_c=now.temperature_c if now else None,
+        holder=lock_report.holder(state, slot),
+        waiters=lock_report.waiters(state, slot),
         notes=(UNDER_MPS,) if now and now.mps else (),
     )
 

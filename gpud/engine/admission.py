@@ -1,4 +1,4 @@
-"""May a new job come in now? In this order: `admit`, `limit { tenants }`, shares, promised compute. Pure.
+"""May a new job come in now? In this order: `admit`, `limit { tenants }`, shares, promised compute and memory. Pure.
 
 A job is let in when every device that it may come to has room for it. Who is in stays in, whatever is decided later.
 """
@@ -13,6 +13,7 @@ from gpud.engine.board import Applied, Stack
 from gpud.engine.caps import compute_of, limit_of
 from gpud.engine.explained import of_word, place
 from gpud.engine.in_force import said
+from gpud.engine.memory_limits import promise_of, shown
 from gpud.engine.shares import share_of
 from gpud.engine.standing import member_of
 from gpud.engine.state import Resource, State, Tenant
@@ -22,6 +23,7 @@ from gpud.policies.schema import BLOCKS
 from gpud.policies.values import EQUAL, Choice, Share
 
 _DEFAULT_COMPUTE: float = next(row.default for row in BLOCKS["admit", ""] if row.name == "compute")
+_DEFAULT_MEMORY: float = next(row.default for row in BLOCKS["admit", ""] if row.name == "memory")
 _ROUNDING = 1e-9
 """Percentages are added up as floats."""
 
@@ -73,7 +75,7 @@ def judge(state: State, tenant: Tenant, taken: Sequence[Resource] = ()) -> No | 
     places: list[tuple[Slot | None, Stack]] = [(slot, state.stack_on(slot)) for slot in slots_of(state, tenant.gpu)]
     places = places or [(None, state.board.others)]
     members = {slot: list(_members(state, slot)) for slot, _ in places}
-    for check in (_knob, _tenants, _shares, _compute):
+    for check in (_knob, _tenants, _shares, _compute, _memory):
         for slot, stack in places:
             for applied in stack:
                 job_class = tenant.placed[applied.program.digest].job_class
@@ -90,7 +92,7 @@ def judge(state: State, tenant: Tenant, taken: Sequence[Resource] = ()) -> No | 
     return None
 
 
-_WORDS = {"tenants": "a place", "shares": "a share", "compute": "compute"}
+_WORDS = {"tenants": "a place", "shares": "a share", "compute": "compute", "memory": "memory"}
 
 
 def slots_of(state: State, gpu: str) -> list[Slot]:
@@ -193,6 +195,23 @@ def _compute(case: _Case) -> _Found | None:
     if promised + own <= room + _ROUNDING:
         return _Found(resource)
     text = f"{own:.0%} of compute do not fit on {case.where}: {promised:.0%} of {room:.0%} are promised"
+    return _Found(resource, f"{text} (policy {case.applied.name})")
+
+
+def _memory(case: _Case) -> _Found | None:
+    block, own = case.applied.program.ir.admit, promise_of(case.applied, case.tenant)
+    if block is None or not own or case.slot is None:
+        return None
+    ratio: float = _setting(block, "memory", _DEFAULT_MEMORY)
+    total = case.state.devices[case.slot].total_bytes
+    if ratio == math.inf or not total:
+        return None
+    room = int(total * ratio + _ROUNDING)
+    promised = sum(promise_of(case.applied, other) for other in case.others)
+    resource = case.resource("memory")
+    if promised + own <= room:
+        return _Found(resource)
+    text = f"{shown(own)} of memory do not fit on {case.where}: {shown(promised)} of {shown(room)} are promised"
     return _Found(resource, f"{text} (policy {case.applied.name})")
 
 

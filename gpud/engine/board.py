@@ -14,6 +14,7 @@ from gpud.policies.placement import DeviceFacts, Named, Placement
 from gpud.policies.placement import Stack as PlacedStack
 from gpud.policies.plugins.declare import Plugins
 from gpud.policies.program import TENANT_CLASS, Program
+from gpud.policies.schema import BLOCKS
 
 NO_PLUGINS: Plugins = {}
 LONGEST_NS = 2**63 - 1
@@ -52,11 +53,39 @@ class Arbiter:
     """Class → attached longer than this, a tenant is one rank higher."""
     failsafe: "Failsafe | None" = None
     """None: as the daemon does by default."""
+    turns: "Turns | None" = None
+    """Under `exclusive`."""
 
     @property
     def lowest(self) -> int:
         """Of a tenant that no class takes."""
         return max(self.ranks.values(), default=-1) + 1 if self.ranks else 0
+
+
+@frozen(kw_only=True)
+class Turns:
+    """Who has the device under `exclusive`, and for how long."""
+
+    max_hold_ns: int
+    """Of whoever belongs to no class."""
+    fair: bool
+    min_hold_ns: int | None
+    """None: by its last swap-in."""
+    max_wait_ns: int
+    grace_ns: int
+    idle_release_ns: int
+    swap: "Swap | None" = None
+    """None: memory stays where it is."""
+
+
+@frozen(kw_only=True)
+class Swap:
+    """How memory leaves a device for the next turn."""
+
+    evict: str
+    """Whose goes first: `oldest`, `largest`."""
+    keep: int
+    """Bytes that stay free."""
 
 
 @frozen
@@ -202,6 +231,10 @@ def _arbiter(program: Program) -> Arbiter | None:
         period = min(nanoseconds(settings["period"].value), LONGEST_PERIOD_NS)
         reclaim = nanoseconds(settings["reclaim"].value) if "reclaim" in settings else max(period // 10, 1)
         return Arbiter(mode="share", ranks={}, period_ns=period, reclaim_ns=reclaim, failsafe=failsafe)
+    if ir.arbiter.mode == "exclusive":
+        order = settings.get("order")
+        by_rank = ranks(order.value) if order is not None else {}
+        return Arbiter(mode="exclusive", ranks=by_rank, turns=_turns(program, settings), failsafe=Failsafe(None))
     if ir.arbiter.mode != "preempt":
         return Arbiter(mode=ir.arbiter.mode, ranks={}, failsafe=failsafe)
     max_pause, inflight, passes = settings.get("max_pause"), settings.get("max_inflight"), settings.get("pass")
@@ -220,6 +253,32 @@ def _arbiter(program: Program) -> Arbiter | None:
         rise_after_ns={name: nanoseconds(after) for name, after in rises.items() if after != math.inf},
         failsafe=failsafe,
     )
+
+
+def _turns(program: Program, settings: Mapping[str, Any]) -> Turns:
+    rows = {row.name: row.default for row in BLOCKS["arbitrate", "exclusive"]}
+    said = {name: settings[name].value if name in settings else default for name, default in rows.items()}
+    max_hold = nanoseconds(said["max_hold"])
+    longest = max_hold * 10 if said["max_wait"] is None else said["max_wait"]
+    return Turns(
+        max_hold_ns=max_hold,
+        fair=said["queue"] == "fair",
+        min_hold_ns=None if said["min_hold"] is None else nanoseconds(said["min_hold"]),
+        max_wait_ns=nanoseconds(longest),
+        grace_ns=nanoseconds(said["grace"]),
+        idle_release_ns=nanoseconds(said["idle_release"]),
+        swap=_swap(program),
+    )
+
+
+def _swap(program: Program) -> Swap | None:
+    block = program.ir.swap
+    if block is None:
+        return None
+    rows = {row.name: row.default for row in BLOCKS["swap", ""]}
+    said = {name: block.settings[name].value if name in block.settings else rows[name] for name in rows}
+    keep = said["keep"]
+    return Swap(evict=said["evict"], keep=int(min(keep, LONGEST_NS)))
 
 
 def _shared(program: Program, by_class: Mapping[str, int]) -> frozenset[int]:

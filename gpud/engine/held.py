@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from attrs import frozen
 
-from gpud.engine import publish
+from gpud.engine import lock_report, publish
 from gpud.engine.in_words import Levels, behind, by_rule, due_ns, limits, percent
 from gpud.engine.standing import class_text
 from gpud.engine.state import Client, State
@@ -62,10 +62,20 @@ def hold(
     return HoldView(
         code=publish.REASONS.get(row.hold_reason, f"gate {row.hold_reason:#x}"),
         text=f"held for {format_duration(since, MICROSECOND)}{_SENTENCES.get(row.hold_reason, _unknown)(case)}",
-        held_by=peer.job if peer is not None and peer.job in state.tenants else None,
+        held_by=_held_by(case),
         for_ns=since,
         device=slot,
     )
+
+
+def _held_by(case: _Case) -> int | None:
+    if case.row.hold_reason == publish.GATE_GRANT:
+        return lock_report.holder(case.state, case.slot)
+    return case.peer.job if case.peer is not None and case.peer.job in case.state.tenants else None
+
+
+def _lock(case: _Case) -> str:
+    return f": {lock_report.view(case.state, case.state.tenants[case.client.job], case.slot, case.now).text}"
 
 
 def _paused(case: _Case) -> str:
@@ -141,6 +151,7 @@ _SENTENCES = {
     publish.GATE_RATE: _rate,
     publish.GATE_COPY: _copy,
     publish.GATE_SHARE: _share,
+    publish.GATE_GRANT: _lock,
 }
 
 

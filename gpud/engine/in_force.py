@@ -9,8 +9,8 @@ from typing import Any
 
 from attrs import frozen
 
-from gpud.engine import signals
-from gpud.engine.board import Applied, Arbiter, Failsafe, duration, launches
+from gpud.engine import memory_limits, signals
+from gpud.engine.board import Applied, Arbiter, Failsafe, duration, launches, nanoseconds
 from gpud.engine.caps import TOTALS, limits_of
 from gpud.engine.shares import most_of, share_of
 from gpud.engine.standing import arbiter_on
@@ -23,7 +23,7 @@ from gpud.policies.schema import KNOBS
 
 IN_WORDS = ("pause", "yield", "max_inflight", "max_inflight_time")
 """Knobs whose values are in the words of each client."""
-ENFORCED = (*IN_WORDS, *TOTALS, "share")
+ENFORCED = (*IN_WORDS, *TOTALS, "share", "max_hold", "residency")
 """Knobs that the pages of this version can say; `admit` is not for pages."""
 WINDOWS_OF_A_PERIOD = 4
 """Of who takes turns: this part of the period is submitted ahead."""
@@ -97,6 +97,7 @@ def _knobs(state: State, tenant: Tenant, slot: Slot) -> Knobs:
     applied = arbiter_on(state, slot)
     arbiter = applied.arbiter if applied else None
     hard, soft = limits_of(state.stack_on(slot), tenant)
+    memory = memory_limits.limit_of(state.stack_on(slot), tenant)
     inflight = launches(_value(state, tenant, slot, "max_inflight"))
     inflight_ns = duration(_value(state, tenant, slot, "max_inflight_time"))
     common: dict[str, Any] = {
@@ -106,6 +107,10 @@ def _knobs(state: State, tenant: Tenant, slot: Slot) -> Knobs:
         "rated": any(_value(state, tenant, slot, f"max_{what}_rate") < math.inf for what in ("launch", "block")),
         "copies": _value(state, tenant, slot, "max_copy_rate") < math.inf,
         "charged": signals.wants_charging(state, tenant, slot),
+        "memory_limit": memory.bytes,
+        "memory_wait_ns": memory.wait_ns,
+        "max_hold_ns": nanoseconds(_value(state, tenant, slot, "max_hold")),
+        "residency": _value(state, tenant, slot, "residency"),
     }
     capped = hard is not None or soft is not None or _value(state, tenant, slot, "max_compute") < math.inf
     if applied is None or arbiter is None:

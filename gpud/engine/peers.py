@@ -22,7 +22,7 @@ def wanted_peers(state: State, client: Client) -> Wanted:
     found: Wanted = {}
     for slot in sorted(client.slots()):
         knobs = knobs_of(state, client, slot)
-        if not (knobs.yields or knobs.measured):
+        if not any(knobs.looks):
             continue
         roles = {other.id: role_of(state, client, other, slot, knobs) for other in state.clients_on(slot)}
         there = {other: role for other, role in roles.items() if role is not None}

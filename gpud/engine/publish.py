@@ -1,5 +1,6 @@
 """Knobs → the words of a control page. Pure. The bits are those of gpud_page.h; a test compares them."""
 
+from gpud.engine import lock_words, memory_words
 from gpud.engine.caps import RATE_WINDOW_NS
 from gpud.engine.in_force import knobs_for
 from gpud.engine.roles import Role, role_of
@@ -23,7 +24,7 @@ REASONS = {
     GATE_PREEMPT: "preempt",
     GATE_WINDOW: "window",
     GATE_BUDGET: "budget",
-    GATE_GRANT: "grant",
+    GATE_GRANT: "lock",
     GATE_RATE: "rate",
     GATE_SHARE: "share",
     GATE_COPY: "copy",
@@ -37,6 +38,8 @@ def device_words(state: State, client: Client, slot: Slot) -> DeviceWords:
     rank = rank_on(state, client, slot)
     if state.stopped:
         return DeviceWords(rank=rank, tenant=tenant.id)
+    memory = memory_words.words(state, client, slot)
+    lock = lock_words.words(state, client, slot)
     knobs = knobs_for(state, tenant, slot)
     peers = _peers(state, client, slot, knobs)
     turns = takes_turns(state, tenant, slot)
@@ -48,6 +51,7 @@ def device_words(state: State, client: Client, slot: Slot) -> DeviceWords:
         GATE_PREEMPT: above,
         GATE_WINDOW: knobs.max_inflight is not None or window_ns > 0,
         GATE_BUDGET: knobs.capped,
+        GATE_GRANT: lock.gated,
         GATE_RATE: knobs.rated,
         GATE_CHARGE: knobs.charged or (above and knobs.pass_ns > 0),
         GATE_SHARE: turns,
@@ -64,6 +68,14 @@ def device_words(state: State, client: Client, slot: Slot) -> DeviceWords:
         resume_after_ns=knobs.resume_after_ns,
         max_pause_ns=knobs.max_pause_ns,
         burst_ns=RATE_WINDOW_NS if knobs.rated or knobs.copies else 0,
+        memory_limit=memory.limit,
+        memory_flags=memory.flags,
+        others_reserved=memory.others_reserved,
+        overhead_bytes=memory.overhead,
+        grant_epoch=lock.epoch,
+        grant_until_ns=lock.until_ns,
+        lock_flags=lock.flags,
+        lock_place=lock.place,
     )
 
 
@@ -91,7 +103,7 @@ def _peers(state: State, client: Client, slot: Slot, knobs: Knobs) -> tuple[Peer
                 generation=entry.generation,
                 present=entry.present,
                 tenant=peer.job,
-                flags=PEER_OWN if role is Role.OWN else PEER_SHARE if role is Role.TURNS else 0,
+                flags=PEER_OWN if peer.job == client.job else PEER_SHARE if role is Role.TURNS else 0,
             )
         )
     return tuple(sorted(rows, key=lambda row: (row.tenant, row.present)))

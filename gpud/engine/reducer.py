@@ -4,7 +4,8 @@ Effects are in the order in which they must become visible. An event about a cli
 end while their last events are under way.
 """
 
-from gpud.engine import division, edges, pins, runs, standing, swap_board, ticking, unmanaged, waiting
+from gpud.engine import division, edges, lock, memory, pins, runs, standing, swap_board, ticking, unmanaged, waiting
+from gpud.engine import memory_swap as swaps
 from gpud.engine.classify import UNCLASSIFIED, admit, facts_of, place_everywhere, read_launch
 from gpud.engine.peers import is_above, publish_client, update_client, update_readers
 from gpud.engine.standing import class_text, is_pinned
@@ -24,12 +25,15 @@ PEERS_DEADLINE_NS = 100 * MILLISECOND
 
 def react(state: State, event: ev.Event, now: int) -> list[Effect]:
     """Changes `state` and says what is to be done. `now` is monotonic, in nanoseconds."""
-    effects = runs.keep_up(state, now) + _react(state, event, now)
+    effects = runs.keep_up(state, now) + memory.fresh(state, event, now) + _react(state, event, now)
     if waiting.may_move(state, event, effects):
         effects += _let_in(state, now)
     # Who comes, goes or is sorted anew is on file; a rise itself plans the next one.
     if not isinstance(event, (*_FREQUENT, ev.Tick)) or any(isinstance(effect, do.SaveState) for effect in effects):
         ticking.plan_rises(state)
+    effects += memory.settle(state, event, now)
+    effects += lock.settle(state, event, effects, now)
+    effects += swaps.settle(state, event, now)
     effects += division.settle(state, now)
     return effects if isinstance(event, _FREQUENT) else effects + edges.settle(state, now)
 
@@ -58,8 +62,7 @@ def _react(state: State, event: ev.Event, now: int) -> list[Effect]:
             return _peers_mapped(state, event)
         case ev.Detached():
             client = state.clients.get(event.client)
-            gone = client is None or client.session != event.session
-            return [] if client is None or gone else _forget(state, client, event.reason, now)
+            return _forget(state, client, event.reason, now) if client and client.session == event.session else []
         case ev.SessionEnded():
             return _session_ended(state, event, now)
         case ev.PagesFailed():
@@ -69,10 +72,14 @@ def _react(state: State, event: ev.Event, now: int) -> list[Effect]:
         case ev.DevicesFound():
             return _devices_found(state, event, now)
         case ev.DriverTold():
-            return unmanaged.hear(state, event, now)
+            return unmanaged.hear(state, event, now) + memory.hear(state, event)
+        case ev.AllocAsked() | ev.SlotsAsked() | ev.SlotsFailed() | ev.Swapped():
+            return memory.asked(state, event, now)
+        case ev.LockAsked() | ev.LockWithdrawn() | ev.LockIsIn() | ev.LockBack():
+            return lock.told(state, event, now)
         case ev.PluginSample():
-            until = event.mono_ns + event.stale_after_ns
-            state.samples[event.plugin, event.signal, event.target] = (event.value, until)
+            key = (event.plugin, event.signal, event.target)
+            state.samples[key] = (event.value, event.mono_ns + event.stale_after_ns)
             return []
         case ev.PluginsGone():
             state.samples = {key: sample for key, sample in state.samples.items() if key[0] != event.plugin}
@@ -292,6 +299,7 @@ def _devices(state: State, event: ev.DevicesReported, now: int) -> list[Effect]:
     state.moved()
     effects: list[Effect] = [do.DevicesChanged()] if set(state.devices) - known else []
     effects += runs.keep_up(state, now)
+    swaps.sync(state, now)
     for slot in before - client.slots():
         _forget_readings(state, client, slot)
     for slot in sorted(client.slots() & deserted):
@@ -363,7 +371,8 @@ def _edge(state: State, event: ev.WentActive | ev.WentIdle, now: int) -> list[Ef
 
 def _forget(state: State, client: Client, reason: str, now: int) -> list[Effect]:
     """The client is gone: nobody looks at it or waits for it any more."""
-    slots = client.slots()
+    slots, effects = client.slots(), lock.forget(state, client, now)
+    swaps.forget(state, client.id)
     del state.clients[client.id]
     state.moved()
     state.owed.discard(client.id)
@@ -374,7 +383,6 @@ def _forget(state: State, client: Client, reason: str, now: int) -> list[Effect]
     if not tenant.clients:
         tenant.attached_ns = None
         standing.forget(tenant)
-    effects: list[Effect] = []
     for theirs in update_readers(state, client, slots).values():
         effects += theirs
     client.mapped_serial = client.serial
@@ -387,7 +395,8 @@ def _forget(state: State, client: Client, reason: str, now: int) -> list[Effect]
     _drop_unused_devices(state)
     effects += runs.keep_up(state, now)
     if not state.clients:
-        state.lease_due_ns = state.levels_due_ns = state.adopt_until_ns = state.tick_due_ns = None
+        state.lease_due_ns = state.levels_due_ns = state.adopt_until_ns = state.owners_due_ns = None
+        state.tick_due_ns = state.memory_due_ns = None
     text = f"client {client.id} (pid {client.who.pid}) of job {tenant.id} detached: {reason}"
     return [*effects, do.SaveState(), do.Record(level="info", text=text)]
 
@@ -439,6 +448,7 @@ def _devices_found(state: State, event: ev.DevicesFound, now: int) -> list[Effec
 def _forget_readings(state: State, client: Client, slot: Slot) -> None:
     state.meters.pop((client.id, slot), None)
     state.active.discard((client.id, slot))
+    memory.forget(state, client, slot)
 
 
 def _peers_again(client: Client) -> Effect:

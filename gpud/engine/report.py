@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpud.engine import held, waiting
+from gpud.engine import held, lock_report, memory_report, waiting
 from gpud.engine.board import Applied
 from gpud.engine.held import Sums
 from gpud.engine.in_words import Levels, left_ns
@@ -43,6 +43,8 @@ def job_view(state: State, tenant: Tenant, sums: Sums, now: int, levels: Levels)
         pinned=is_pinned(state, tenant),
         classes=classes(state, tenant),
         time=_time(state, tenant, rows, levels, now),
+        memory=memory_report.views(state, tenant, rows),
+        lock=lock_report.views(state, tenant, now),
     )
 
 

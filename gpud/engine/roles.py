@@ -15,7 +15,7 @@ class Role(IntEnum):
     ABOVE = 0
     """Ranked above: holds it."""
     OWN = 1
-    """Another process of its tenant: uses the same levels."""
+    """Another process of its tenant: uses the same levels, and its memory counts below the same limit."""
     TURNS = 2
     """Takes turns with it."""
     OTHER = 3
@@ -29,9 +29,9 @@ def role_of(state: State, client: Client, other: Client, slot: Slot, knobs: Knob
         return None
     if knobs.yields and rank_on(state, other, slot) < rank_on(state, client, slot):
         return Role.ABOVE
+    if other.job == client.job and (knobs.measured or knobs.memory_limit is not None):
+        return Role.OWN
     if not knobs.measured:
         return None
-    if other.job == client.job:
-        return Role.OWN
     same = knobs.pool is not None and knobs_for(state, state.tenants[other.job], slot).pool == knobs.pool
     return Role.TURNS if same else Role.OTHER

@@ -10,7 +10,9 @@ import msgspec
 from attrs import Factory, frozen
 from attrs import fields as fields_of
 
+from gpud.engine import saved_lock
 from gpud.engine.classify import facts_of, place_everywhere
+from gpud.engine.saved_lock import SavedLock
 from gpud.engine.state import Client, Device, State, Tenant
 from gpud.model.events import Who
 from gpud.model.ids import ClientId, Generation, JobId, Slot
@@ -23,6 +25,8 @@ READS = (1, 2)
 
 _Slot = Annotated[int, msgspec.Meta(ge=0, lt=8)]
 """Decides where in a page is written: nothing else may come from a file."""
+
+_Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 @frozen(kw_only=True)
@@ -70,6 +74,15 @@ class SavedDevice:
 
 
 @frozen(kw_only=True)
+class SavedOverhead:
+    """What the driver has beside a client's allocations: it counts below a limit from the first moment on."""
+
+    client: int
+    slot: _Slot
+    bytes: _Bytes
+
+
+@frozen(kw_only=True)
 class Saved:
     """One state file. `boot` and monotonic times make sense in that boot only."""
 
@@ -83,6 +96,10 @@ class Saved:
     clients: list[SavedClient]
     devices: list[SavedDevice]
     levels: list[Level] = Factory(list)
+    lock: SavedLock = Factory(SavedLock)
+    host: dict[int, _Bytes] = Factory(dict)
+    """Client → bytes of host slots that it has."""
+    overhead: list[SavedOverhead] = Factory(list)
 
 
 def dump(state: State, boot: str, levels: Iterable[Level] = ()) -> bytes:
@@ -96,6 +113,13 @@ def dump(state: State, boot: str, levels: Iterable[Level] = ()) -> bytes:
         last_generation=state.last_generation,
         tenants=[],
         clients=[],
+        lock=saved_lock.dump(state.locks),
+        host={int(client): count for client, count in state.moves.host.given.items()},
+        overhead=[
+            SavedOverhead(client=client, slot=slot, bytes=count)
+            for (client, slot), count in state.overhead.items()
+            if count
+        ],
         levels=[*levels, *(level for slot in sorted(state.levels) for level in state.levels[slot])],
         devices=[
             SavedDevice(slot=d.slot, uuid=d.uuid, total_bytes=d.total_bytes, name=d.name, index=d.index)
@@ -217,7 +241,15 @@ def restore(state: State, saved: Saved, alive: Callable[[int, int], bool], adopt
     for level in saved.levels:
         if level.tenant in state.tenants and level.slot in state.devices and _is_sane(level):
             state.levels.setdefault(level.slot, []).append(level)
+    for beside in saved.overhead:
+        if ClientId(beside.client) in state.clients and beside.slot in state.devices:
+            state.overhead[ClientId(beside.client), Slot(beside.slot)] = beside.bytes
+    saved_lock.restore(state, saved.lock, adopt_until_ns)
+    for number, count in saved.host.items():
+        if ClientId(number) in state.clients:
+            state.moves.host.given[ClientId(number)] = count
     state.moved()
+    state.alive = alive
     if state.clients:
         state.adopt_until_ns = adopt_until_ns
 

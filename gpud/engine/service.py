@@ -3,6 +3,7 @@
 import gc
 import logging
 import math
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -10,12 +11,14 @@ from contextlib import asynccontextmanager
 import trio
 from attrs import evolve
 
-from gpud.engine import host, pins, runs, saved, swap_board, ticking, unmanaged
+from gpud.engine import host, memory_line, pins, runs, saved, swap_board, ticking, unmanaged
 from gpud.engine.explained import sentence
 from gpud.engine.in_words import Levels
+from gpud.engine.memory import Held
 from gpud.engine.ports import DeviceUsage, DriverPort, PagesPort, PolicyPort, SessionsPort, StatePort
 from gpud.engine.reducer import react
 from gpud.engine.state import State
+from gpud.memory.store.host import NoRoomError, make_slots
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model import refusals
@@ -33,6 +36,8 @@ TOGETHER_NS = 1 * MILLISECOND
 """What is due so soon after something that is due now is done with it: one wake-up, not two."""
 SELDOM = (20_000, 20, 20)
 """How often the collector looks. A tick with many clients makes thousands of small things, and hardly a circle."""
+_LOOKS = ev.AllocAsked | ev.SlotsAsked | ev.Swapped | ev.LockAsked | ev.LockIsIn | ev.LockBack
+"""What is decided after these depends on what everybody holds, where memory is swapped."""
 DRIVER_S = 0.5
 """Between two questions to the driver, while a policy wants to know what only it knows."""
 
@@ -70,6 +75,7 @@ class Engine:
         self._levels_at = 0
         self._unsettled = False
         """Another set of policies has come since the collector looked."""
+        self._to_make, self._wanted = trio.open_memory_channel[do.MakeHostSlots](math.inf)
         self.ticks = 0
         """Timer wake-ups so far."""
 
@@ -121,6 +127,8 @@ class Engine:
         """Decides, and does what was decided. Never waits."""
         if isinstance(event, ev.BoardChanged) and event.reading is None:
             event = evolve(event, reading=self.read(swap_board.needs(self.state, event.board)))
+        if isinstance(event, _LOOKS if self.state.moves.devices else ev.AllocAsked) and event.held is None:
+            event = evolve(event, held=self.pages.counters())
         pending = [event]
         while pending:
             effects = react(self.state, pending.pop(0), self.now())
@@ -162,12 +170,15 @@ class Engine:
 
     async def ask_driver(self, driver: DriverPort) -> None:
         """What the driver says now, or said a moment ago. Never waits for long."""
-        self.hear_driver(await driver.usage(), driver.asked_ns)
+        held, held_ns = self.pages.counters(), self.now()
+        self.hear_driver(await driver.usage(), driver.asked_ns, held, held_ns)
 
-    def hear_driver(self, usage: Mapping[bytes, DeviceUsage], asked_ns: int) -> None:
-        """Takes an answer of the driver. `asked_ns`: when the question was put."""
+    def hear_driver(self, usage: Mapping[bytes, DeviceUsage], asked_ns: int, held: Held, held_ns: int) -> None:
+        """Takes an answer of the driver. `asked_ns`: when the question was put; `held`: what clients held before, at
+        `held_ns`."""
         devices = {uuid: _seen(one) for uuid, one in usage.items()}
-        self.handle(ev.DriverTold(devices=devices, asked_ns=asked_ns))
+        after = self.pages.counters()
+        self.handle(ev.DriverTold(devices=devices, asked_ns=asked_ns, held=held, held_ns=held_ns, after=after))
 
     def adopt(self) -> None:
         """After a restart: begins the policies of devices taken over, and watches the launchers of jobs."""
@@ -222,6 +233,29 @@ class Engine:
                 sessions.send_slots(effect.client, effect.slots)
             case do.SendPeers():
                 sessions.send_peers(effect.client, effect.serial, effect.peers)
+            case do.SendAllocReply():
+                sessions.send_alloc_reply(effect.client, effect.slot, effect.request, effect.code)
+            case do.SwapOut():
+                sessions.send_swap_out(effect.client, effect.slot, effect.request, effect.bytes)
+            case do.MakeHostSlots():
+                self._to_make.send_nowait(effect)
+            case do.SendNoSlots():
+                sessions.send_host_slots(effect.client, effect.slot, effect.request, 0, None, memory_line.NO_HOST)
+            case do.SendLockGranted():
+                sessions.send_lock_granted(
+                    effect.client,
+                    effect.slots,
+                    effect.epoch,
+                    effect.until_ns,
+                    effect.bytes,
+                    only_bytes=effect.only_bytes,
+                )
+            case do.SendLockAgain():
+                sessions.send_lock_again(effect.client, effect.slots, effect.epoch)
+            case do.SendLockRevoked():
+                sessions.send_lock_revoked(effect.client, effect.slots, effect.epoch, effect.deadline_ns)
+            case do.SendLockRefused():
+                sessions.send_lock_refused(effect.client, effect.request, effect.text)
             case do.SendJob():
                 sessions.send_job(effect.session, effect.job, effect.environment)
             case do.SendAttached():
@@ -253,6 +287,23 @@ class Engine:
                 self._policies.struck_out(effect)
             case do.DevicesChanged():
                 self._policies.devices_changed()
+
+    async def make_host_slots(self) -> None:
+        """One after the other, in a thread: the kernel clears what it gives, which takes a second for some GiB."""
+        async for one in self._wanted:
+            try:
+                fd = await trio.to_thread.run_sync(make_slots, one.client, one.bytes)
+            except NoRoomError as error:
+                failed = ev.SlotsFailed(
+                    client=one.client, slot=one.slot, request=one.request, bytes=one.bytes, text=str(error)
+                )
+                self.handle(failed)
+                continue
+            try:
+                if one.client in self.state.clients:
+                    self._sessions.send_host_slots(one.client, one.slot, one.request, one.bytes, fd, memory_line.YES)
+            finally:
+                os.close(fd)
 
     def _create(self, effect: do.CreatePages) -> None:
         if not effect.adopt:
@@ -321,6 +372,7 @@ async def open_engine(
         async with events, trio.open_nursery() as nursery:
             engine.adopt()
             nursery.start_soon(engine.run, events)
+            nursery.start_soon(engine.make_host_slots)
             if driver is not None:
                 nursery.start_soon(engine.watch_driver, driver)
                 nursery.start_soon(engine.watch_unmanaged, driver)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from gpud.engine import lock_queue
 from gpud.engine.board import Applied
 from gpud.engine.meters import BLOCKS, COPIED, LAUNCHES, NOT_READ, SERVED, Meter, delay_p99, wait_p99
 from gpud.engine.state import Run, State, Tenant
@@ -25,10 +26,13 @@ _RATE, _WAIT, _DELAY = 1, 2, 4
 _SELDOM_NS = 500 * MILLISECOND
 _RATES = _CHARGED - _DELAYS | {"launch_rate"}
 """Made of counters, by a meter that sees all of them; the other two, of histograms that are read once in a while."""
-QUIET = frozenset({"active", "tenants", "busy", "gpu.busy", "launch_rate", "block_rate", "delay_p99"})
+_LINES = frozenset({"waiters", "gpu.waiters"})
+"""Told of at once when they change."""
+QUIET = frozenset({"active", "tenants", "busy", "gpu.busy", "launch_rate", "block_rate", "delay_p99"}) | _LINES
 """What stays as it is while nobody is active, and nobody comes or goes. (Held launches and copies are no activity.)"""
 SETTLED_NS = 1_200 * MILLISECOND
 """After the last activity all windows have passed, and what was seen last has been seen."""
+_OF_LINE = frozenset({"waiters", "longest_wait"})
 _FROM_DRIVER = frozenset({"gpu.memory_free", "gpu.power", "gpu.temperature"})
 
 
@@ -161,7 +165,12 @@ def of_tenants(state: State, slot: Slot, applied: Applied, members: Members, now
         if job_class in applied.each:
             silent = job in members.silent
             began = state.tenants[job].began_ns
-            found[job] = tuple(_of_tenant(ref, job_class, meters, silent, began, now) for ref in refs)
+            found[job] = tuple(
+                _of_line(state, slot, ref.name, {job}, now)
+                if ref.name in _OF_LINE and ref.job_class == job_class and not silent
+                else _of_tenant(ref, job_class, meters, silent, began, now)
+                for ref in refs
+            )
     return found
 
 
@@ -179,6 +188,9 @@ def _value(state: State, run: Run, slot: Slot, applied: Applied, members: Member
         return None if silent and idle_for else idle_for
     if ref.name == "tenants":
         return members.tenants(ref.job_class)
+    if ref.name in _OF_LINE:
+        jobs = {job for job, name in members.class_of.items() if name == ref.job_class}
+        return None if silent else _of_line(state, slot, ref.name, jobs, now)
     return _measured(ref, meters, silent, now)
 
 
@@ -204,6 +216,14 @@ def _measured(ref: SignalRef, meters: Sequence[Meter], silent: bool, now: int) -
     return measure(meters, now)
 
 
+def _of_line(state: State, slot: Slot, name: str, jobs: set[JobId], now: int) -> int:
+    """Of these tenants: how many wait for their turn, or how long the first of them has."""
+    waiting = [one for one in lock_queue.waiting_on(state.locks, slot) if one.job in jobs]
+    if name == "waiters":
+        return len({one.job for one in waiting})
+    return max((now - one.since_ns for one in waiting), default=0)
+
+
 def _of_plugin(state: State, slot: Slot, ref: SignalRef, now: int) -> Any:
     plugin, _, signal = ref.name.partition(".")
     target = ref.job_class if ref.scope == "class" else uuid_text(state.devices[slot].uuid)
@@ -213,6 +233,8 @@ def _of_plugin(state: State, slot: Slot, ref: SignalRef, now: int) -> Any:
 
 def _of_device(state: State, slot: Slot, name: str, now: int) -> Any:
     device = state.devices[slot]
+    if name == "waiters":
+        return len({one.job for one in lock_queue.waiting_on(state.locks, slot)})
     if name == "memory_total":
         return device.total_bytes
     if name == "busy":

@@ -7,7 +7,10 @@ from attrs import Factory, define
 
 from gpud.engine.board import Board, Failsafe, Stack
 from gpud.engine.classify import Placed
+from gpud.engine.lock_queue import Locks
 from gpud.engine.meters import Meter
+from gpud.memory.moves import Moves
+from gpud.model.counters import Counters
 from gpud.model.events import AttachAsked, LaunchAsked, Process, Seen, Who
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
@@ -18,6 +21,7 @@ from gpud.policies.program import Knobs
 from gpud.policies.tenants import TenantFacts
 
 if TYPE_CHECKING:
+    from gpud.engine.memory_line import Asked
     from gpud.engine.standing import Standing
 
 
@@ -119,7 +123,7 @@ class Tenant:
 
 
 Resource = tuple[str, str, str, Slot | None]
-"""What jobs compete for: (`tenants`, `shares` or `compute`, digest of the policy, unit or rank, device)."""
+"""What jobs compete for: (`tenants`, `shares`, `compute` or `memory`, digest of the policy, unit or rank, device)."""
 
 
 @define(kw_only=True)
@@ -241,6 +245,26 @@ class State:
     """As last heard or read."""
     host_free: int | None = None
     """As read last."""
+    held: Mapping[tuple[ClientId, Slot], Counters] = Factory(dict)
+    """What clients hold of device memory, as read last."""
+    overhead: dict[tuple[ClientId, Slot], int | None] = Factory(dict)
+    """What the driver says they hold beyond that; None: it does not say."""
+    overhead_looks: dict[tuple[ClientId, Slot], tuple[int, ...]] = Factory(dict)
+    """Likewise, by each of the last three looks."""
+    asks: "list[Asked]" = Factory(list)
+    """Allocations that wait for room, the first in line first."""
+    crowded: frozenset[ClientId] = frozenset()
+    """Clients with a memory limit and more processes of their own tenant than their table."""
+    limited: bool = False
+    """Some client has a memory limit: what its contexts take beside counts below it, and only the driver knows that."""
+    memory_due_ns: int | None = None
+    """What clients hold is to be looked at then."""
+    moves: Moves = Factory(Moves)
+    """Memory on its way between devices and the host."""
+    locks: Locks = Factory(Locks)
+    """Devices with turns."""
+    heard: set[ClientId] = Factory(set)
+    """Clients that know their slots: to others nothing can be said of devices."""
     tick_cost_ns: int = 0
     """CPU time of a tick that reads the world, smoothed."""
     histograms_ns: int = 0
@@ -267,6 +291,10 @@ class State:
     adopted: int = 0
     """Clients taken over that have come back."""
     adopt_until_ns: int | None = None
+    owners_due_ns: int | None = None
+    """Then who has a turn and has not come back is looked at: does it live?"""
+    alive: Callable[[int, int], bool] = lambda _pid, _started: False
+    """Is there such a process, started then? Asked of clients of an earlier daemon."""
     """Those that have not come back by then are gone."""
     lease_due_ns: int | None = None
     """The lease is to be refreshed then; None: no clients."""

@@ -3,7 +3,7 @@
 Nobody is ever killed by it. A job that the new set would not let in goes on, in whatever class takes it.
 """
 
-from gpud.engine import division, edges, runs, signals, ticking
+from gpud.engine import division, edges, memory_swap, runs, signals, ticking
 from gpud.engine.board import Board
 from gpud.engine.classify import Placed, place_everywhere
 from gpud.engine.peers import update_client
@@ -39,6 +39,7 @@ def swap(state: State, event: BoardChanged, now: int) -> list[Effect]:
         run, anew = runs.carry(were[slot], state.stack_for(device))
         state.runs[slot] = run
         changes += [f"{name} starts anew" for name in anew]
+    memory_swap.sync(state, now)
     pinned = _sort_anew(state)
     changes += [
         f"job {job} ({state.tenants[job].name}) is {class_text(state, state.tenants[job]) or 'in no class'} now, "

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from attrs import frozen
 
-from gpud.engine import division, edges, runs, signals, stuck
+from gpud.engine import division, edges, memory, runs, signals, stuck
 from gpud.engine.division import EARLIEST_NS
 from gpud.engine.in_force import knobs_of
 from gpud.engine.meters import HISTOGRAM_STEP_NS
@@ -46,6 +46,7 @@ class Needs:
 def next_wakeup(state: State) -> int | None:
     """When the next Tick is due, monotonic nanoseconds; None: only an event can change anything."""
     due = [state.lease_due_ns, state.levels_due_ns, state.adopt_until_ns, state.tick_due_ns, state.rise_due_ns]
+    due += [state.memory_due_ns, state.moves.due_ns, state.locks.due_ns, state.owners_due_ns]
     due += [state.clients[client].slots_due_ns for client in state.owed]
     due += [int(one.until_ns) for one in state.waiting if one.until_ns < math.inf]
     return min((at for at in due if at is not None), default=None)
@@ -53,7 +54,8 @@ def next_wakeup(state: State) -> int | None:
 
 def wants_reading(state: State, now: int) -> bool:
     """Must the next Tick bring one? For policies that are due; once a second, with the lease, to see who is stuck."""
-    due = [at for at in (state.tick_due_ns, state.lease_due_ns) if at is not None]
+    at = (state.tick_due_ns, state.lease_due_ns, state.memory_due_ns, state.moves.due_ns, state.locks.due_ns)
+    due = [one for one in at if one is not None]
     return bool(due) and now >= min(due)
 
 
@@ -75,17 +77,32 @@ def note_cost(state: State, spent_ns: int) -> None:
 
 def needs_driver(state: State) -> bool:
     """Does anybody want to know now what only the driver knows?"""
+    if state.asks or state.limited or (state.clients and state.moves.devices):
+        return True
+    if any(device.told is None and state.devices[slot].name for slot, device in state.moves.devices.items()):
+        return True  # before somebody comes: so much less is there for everybody
     return bool(state.clients) and any(
         signals.wants_driver(applied.reads) for run in state.runs.values() for applied in run.stack
     )
 
 
 def expired(state: State, now: int) -> list[Client]:
-    """Clients of an earlier daemon that have not come back in time."""
-    if state.adopt_until_ns is None or now < state.adopt_until_ns:
+    """Clients of an earlier daemon that have not come back in time. Who has a turn is waited for as long as it lives:
+    it may be stopped, and works on the device as soon as it goes on."""
+    due = state.owners_due_ns if state.adopt_until_ns is None else state.adopt_until_ns
+    if due is None or now < due:
         return []
-    state.adopt_until_ns = None
-    return [client for client in state.clients.values() if client.session is None]
+    state.adopt_until_ns = state.owners_due_ns = None
+    owners = {client for line in state.locks.lines.values() if line.turn for client in line.turn.clients}
+    gone = []
+    for client in state.clients.values():
+        if client.session is not None:
+            continue
+        if client.id in owners and state.alive(client.who.pid, client.who.started):
+            state.owners_due_ns = now + SECOND
+        else:
+            gone.append(client)
+    return gone
 
 
 def hurry(state: State, slot: Slot, now: int) -> None:
@@ -111,6 +128,7 @@ def tick(state: State, event: Tick, now: int) -> list[Effect]:
         effects += _rise(state, now)
     if event.reading is not None:
         signals.take(state, event.reading, now)
+        effects += memory.take(state, event.reading.counters, now)
         effects += stuck.judge(state, event.reading, now)
         effects += tick_policies(state, _occupied(state), now)
     return effects
@@ -144,7 +162,7 @@ def publish_device(state: State, slot: Slot, before: Mapping[JobId, Knobs]) -> l
     state.dirty.add(slot)
     for client in list(state.clients_on(slot)):
         knobs, held = knobs_of(state, client, slot), before.get(client.job)
-        if held is None or (held.yields, held.measured) != (knobs.yields, knobs.measured):
+        if held is None or held.looks != knobs.looks:
             effects += update_client(state, client)
         elif held != knobs:
             effects += publish_client(state, client)

@@ -8,7 +8,7 @@ from attrs import frozen
 from gpud.engine.board import Applied
 from gpud.engine.standing import arbiter_on, member_of, standing
 from gpud.engine.state import State, Tenant
-from gpud.model.ids import JobId, Slot
+from gpud.model.ids import JobId, Slot, UnitName
 
 
 @frozen
@@ -35,6 +35,17 @@ def units_on(applied: Applied, tenants: Sequence[Tenant]) -> list[Unit]:
     order = {name: number for number, name in enumerate(pers)}
     units = [Unit(applied.name, name, member, tuple(jobs)) for (name, member), jobs in found.items()]
     return sorted(units, key=lambda unit: order.get(unit.job_class or "", len(order)))
+
+
+def unit_name(state: State, tenant: Tenant, slot: Slot) -> UnitName:
+    """Of the one that it is in, as whoever arbitrates there counts."""
+    applied = arbiter_on(state, slot)
+    if applied is None:
+        return "", "", ""
+    name = standing(state, tenant, slot).job_class
+    if name is None:
+        return applied.name, "", ""
+    return applied.name, name, member_of(tenant, applied.program.ir.class_named(name).per)
 
 
 def pool_of(state: State, tenant: Tenant, slot: Slot) -> int | None:

@@ -73,6 +73,12 @@ def start_time(pid: int) -> int | None:
     return None if fields is None else int(fields[19])
 
 
+def lives(pid: int, started: int) -> bool:
+    """Is there exactly that process, and has it not ended? (A zombie has nothing any more.)"""
+    fields = _stat(pid)
+    return fields is not None and int(fields[19]) == started and fields[0] not in ("Z", "X")
+
+
 def ancestors(pid: int) -> tuple[tuple[int, int], ...]:
     """(pid, start time) of parent, grandparent, …, as far as this PID namespace goes."""
     chain: list[tuple[int, int]] = []

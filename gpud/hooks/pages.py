@@ -152,7 +152,11 @@ class PageStore:
         scratch.max_inflight, scratch.max_inflight_ns = words.max_inflight, words.max_inflight_ns
         scratch.pass_launches, scratch.pass_ns = words.pass_launches, words.pass_ns
         scratch.resume_after_ns, scratch.max_pause_ns = words.resume_after_ns, words.max_pause_ns
-        scratch.burst_ns, scratch.memory_limit = words.burst_ns, 2**64 - 1
+        scratch.burst_ns, scratch.memory_limit = words.burst_ns, words.memory_limit
+        scratch.memory_flags, scratch.others_reserved = words.memory_flags, words.others_reserved
+        scratch.overhead_bytes = words.overhead_bytes
+        scratch.grant_epoch, scratch.grant_until_ns = words.grant_epoch, words.grant_until_ns
+        scratch.lock_flags, scratch.lock_place = words.lock_flags, words.lock_place
         for entry, peer in zip(scratch.peers, words.peers, strict=False):
             entry.rank, entry.generation = peer.rank, peer.generation
             entry.present, entry.flags, entry.tenant = peer.present, peer.flags, peer.tenant

@@ -63,6 +63,15 @@ static void sum_device(struct gpud_sum *sum, const struct gpud_presence_device *
     sum->samples = LOAD(activity->samples);
     sum->clean = LOAD(activity->clean);
     sum->calls = LOAD(activity->calls);
+    sum->reserved_bytes = LOAD(presence->reserved_bytes);
+    sum->resident_bytes = LOAD(activity->resident_bytes);
+    sum->host_bytes = LOAD(activity->host_bytes);
+    sum->lazy_bytes = LOAD(activity->lazy_bytes);
+    sum->pinned_bytes = LOAD(activity->pinned_bytes);
+    sum->swap_done_bytes = LOAD(activity->swap_done_bytes);
+    sum->swap_total_bytes = LOAD(activity->swap_total_bytes);
+    sum->lock = LOAD(presence->lock);
+    sum->holds = LOAD(presence->holds);
     sum->factor_ppm = LOAD(activity->factor_ppm);
     sum->estimated = LOAD(activity->estimated);
     for (uint32_t i = 0; i < GPUD_MAX_SLOTS; i++)
@@ -137,11 +146,16 @@ void gpud_publish_device(struct gpud_control_page *page, uint32_t device, const 
     STORE(to->resume_after_ns, words->resume_after_ns);
     STORE(to->max_pause_ns, words->max_pause_ns);
     STORE(to->max_inflight_ns, words->max_inflight_ns);
+    STORE(to->others_reserved, words->others_reserved);
+    STORE(to->overhead_bytes, words->overhead_bytes);
+    STORE(to->memory_flags, words->memory_flags);
     STORE(to->memory_limit, words->memory_limit);
     STORE(to->pass_ns, words->pass_ns);
     STORE(to->burst_ns, words->burst_ns);
     STORE(to->grant_epoch, words->grant_epoch);
     STORE(to->grant_until_ns, words->grant_until_ns);
+    STORE(to->lock_place, words->lock_place);
+    STORE_RELEASE(to->lock_flags, words->lock_flags);
     STORE_RELEASE(to->generation, to->generation + 1);
     STORE_RELEASE(page->header.generation, page->header.generation + 1);
     STORE_RELEASE(to->gate, words->gate);

@@ -38,6 +38,13 @@ struct gpud_sum {
     uint64_t samples;
     uint64_t clean;
     uint64_t calls;
+    uint64_t reserved_bytes;
+    uint64_t resident_bytes;
+    uint64_t host_bytes;
+    uint64_t lazy_bytes;
+    uint64_t pinned_bytes;
+    uint64_t swap_done_bytes;
+    uint64_t swap_total_bytes;
     uint32_t active;
     uint32_t edges;
     uint32_t holding;           /* threads held now */
@@ -47,6 +54,8 @@ struct gpud_sum {
     uint32_t turn;
     uint32_t factor_ppm;
     uint32_t estimated;
+    uint32_t lock;
+    uint32_t holds;
     uint32_t pad;
 };
 /* cffi: end */

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import trio
 
-from gpud.hooks import identity, wire
+from gpud.hooks import identity, wire, wire_lock
 from gpud.hooks.connection import Connection, hang_up
 from gpud.hooks.identity import IdentityError, Peer
 from gpud.hooks.pages import PageStore
@@ -116,6 +116,44 @@ class Sessions:
         connection = self._by_client.get(client)
         if connection is not None:
             connection.send_peers(serial, peers)
+
+    def send_alloc_reply(self, client: ClientId, slot: Slot, request: int, code: int) -> None:
+        connection = self._by_client.get(client)
+        if connection is not None:
+            connection.send(wire.AllocReply(slot, code, request, 0, 0))
+
+    def send_swap_out(self, client: ClientId, slot: Slot, request: int, count: int) -> None:
+        connection = self._by_client.get(client)
+        if connection is not None:
+            connection.send(wire.SwapOut(slot, 0, request, count, 0))
+
+    def send_host_slots(self, client: ClientId, slot: Slot, request: int, made: int, fd: int | None, code: int) -> None:
+        connection = self._by_client.get(client)
+        if connection is not None:
+            connection.send(wire.Slots(slot, code, request, made, 0), () if fd is None else (fd,))
+
+    def send_lock_granted(
+        self, client: ClientId, slots: frozenset[Slot], epoch: int, until_ns: int, count: int, *, only_bytes: bool
+    ) -> None:
+        connection = self._by_client.get(client)
+        if connection is not None:
+            flags = wire_lock.LEVEL if only_bytes else 0
+            connection.send(wire.LockGranted(_mask(slots), flags, epoch, until_ns, count))
+
+    def send_lock_again(self, client: ClientId, slots: frozenset[Slot], epoch: int) -> None:
+        connection = self._by_client.get(client)
+        if connection is not None:
+            connection.send(wire.LockGranted(_mask(slots), wire_lock.AGAIN, epoch, 0, 0))
+
+    def send_lock_revoked(self, client: ClientId, slots: frozenset[Slot], epoch: int, deadline_ns: int) -> None:
+        connection = self._by_client.get(client)
+        if connection is not None:
+            connection.send(wire.LockRevoked(_mask(slots), 0, epoch, deadline_ns, 0))
+
+    def send_lock_refused(self, client: ClientId, request: int, text: str) -> None:
+        connection = self._by_client.get(client)
+        if connection is not None:
+            connection.send(wire.LockRefused(request, text))
 
     def send_job(self, session: SessionId, job: JobId, environment: tuple[tuple[str, str], ...]) -> None:
         connection = self._by_id.get(session)
@@ -334,7 +372,39 @@ def _event(client: ClientId, message: wire.Message) -> ev.Event:
             return ev.WentActive(client=client, slot=Slot(message.slot))
         case wire.WentIdle():
             return ev.WentIdle(client=client, slot=Slot(message.slot))
+        case wire.AllocAsked():
+            slot, _, request, count, time_ns = message
+            return ev.AllocAsked(client=client, slot=Slot(slot), request=request, bytes=count, time_ns=time_ns)
+        case wire.SlotsAsked():
+            return ev.SlotsAsked(client=client, slot=Slot(message.slot), request=message.request, bytes=message.bytes)
+        case wire.Swapped():
+            slot, code, request, count, _ = message
+            return ev.Swapped(client=client, slot=Slot(slot), request=request, code=code, bytes=count)
+    if isinstance(message, wire_lock.SAID):
+        return _lock_event(client, message)
     raise ProtocolError(f"{type(message).__name__} is not for the engine")
+
+
+def _lock_event(client: ClientId, message: wire_lock.Said) -> ev.Event:
+    mask, flags, number, time_ns, count = message
+    slots = frozenset(Slot(slot) for slot in range(wire.MAX_DEVICES) if mask & 1 << slot)
+    match message:
+        case wire.LockAsked():
+            explicit, wait_ns = bool(flags & wire_lock.EXPLICIT), None if time_ns == wire_lock.FOR_EVER else time_ns
+            return ev.LockAsked(
+                client=client, request=number, slots=slots, explicit=explicit, wait_ns=wait_ns, bytes=count
+            )
+        case wire.LockWithdrawn():
+            return ev.LockWithdrawn(client=client, request=number)
+        case wire.LockIsIn():
+            short = bool(flags & wire_lock.SHORT)
+            return ev.LockIsIn(client=client, slots=slots, epoch=number, bytes=count, short=short, took_ns=time_ns)
+    overrun, never = bool(flags & wire_lock.OVERRUN), bool(flags & wire_lock.NEVER)
+    return ev.LockBack(client=client, slots=slots, epoch=number, overrun=overrun, never=never, took_ns=time_ns)
+
+
+def _mask(slots: frozenset[Slot]) -> int:
+    return sum(1 << slot for slot in slots)
 
 
 def _say_no(raw: socket.socket, code: int, text: str) -> None:

@@ -19,245 +19,65 @@ A launcher (`gpud run`) does:
 A JOB's environment replaces variables of the program; LD_LIBRARY_PATH and LD_PRELOAD are put before what is there.
 """
 
-import struct
-from typing import NamedTuple
-
+from gpud.hooks import wire_lock
+from gpud.hooks.wire_format import MAGIC as MAGIC
+from gpud.hooks.wire_format import MAX_BYTES as MAX_BYTES
+from gpud.hooks.wire_format import NUMBERS as NUMBERS
+from gpud.hooks.wire_format import Message as Message
+from gpud.hooks.wire_format import decode as decode
+from gpud.hooks.wire_format import encode as encode
+from gpud.hooks.wire_format import name_of
+from gpud.hooks.wire_lock import LockAsked as LockAsked
+from gpud.hooks.wire_lock import LockBack as LockBack
+from gpud.hooks.wire_lock import LockGranted as LockGranted
+from gpud.hooks.wire_lock import LockIsIn as LockIsIn
+from gpud.hooks.wire_lock import LockRefused as LockRefused
+from gpud.hooks.wire_lock import LockRevoked as LockRevoked
+from gpud.hooks.wire_lock import LockWithdrawn as LockWithdrawn
+from gpud.hooks.wire_memory import AllocAsked as AllocAsked
+from gpud.hooks.wire_memory import AllocReply as AllocReply
+from gpud.hooks.wire_memory import Slots as Slots
+from gpud.hooks.wire_memory import SlotsAsked as SlotsAsked
+from gpud.hooks.wire_memory import SwapOut as SwapOut
+from gpud.hooks.wire_memory import Swapped as Swapped
+from gpud.hooks.wire_messages import LAUNCH_KEYS as LAUNCH_KEYS
+from gpud.hooks.wire_messages import MAX_DEVICES as MAX_DEVICES
+from gpud.hooks.wire_messages import MAX_PEERS as MAX_PEERS
+from gpud.hooks.wire_messages import NO_BOUND as NO_BOUND
+from gpud.hooks.wire_messages import UNMANAGED as UNMANAGED
+from gpud.hooks.wire_messages import Attached as Attached
+from gpud.hooks.wire_messages import Bye as Bye
+from gpud.hooks.wire_messages import Detach as Detach
+from gpud.hooks.wire_messages import Devices as Devices
+from gpud.hooks.wire_messages import DeviceSlots as DeviceSlots
+from gpud.hooks.wire_messages import Hello as Hello
+from gpud.hooks.wire_messages import Job as Job
+from gpud.hooks.wire_messages import Launch as Launch
+from gpud.hooks.wire_messages import Mapped as Mapped
+from gpud.hooks.wire_messages import PeerPage as PeerPage
+from gpud.hooks.wire_messages import Peers as Peers
+from gpud.hooks.wire_messages import PeersMapped as PeersMapped
+from gpud.hooks.wire_messages import Ping as Ping
+from gpud.hooks.wire_messages import Pong as Pong
+from gpud.hooks.wire_messages import Queued as Queued
+from gpud.hooks.wire_messages import Refused as Refused
+from gpud.hooks.wire_messages import Welcome as Welcome
+from gpud.hooks.wire_messages import WentActive as WentActive
+from gpud.hooks.wire_messages import WentIdle as WentIdle
 from gpud.model.errors import ProtocolError, VersionError
 
-MAGIC = 0x4447
 VERSION_MIN = 1
 VERSION_MAX = 1
-MAX_BYTES = 16384
 MAX_FDS = 16
-MAX_DEVICES = 8
-MAX_PEERS = 16
-PAGE_VERSION = 2
+PAGE_VERSION = 3
 
 ROLE_HOOK = 1
 ROLE_LAUNCHER = 2
 HELLO_REATTACH = 1
 HELLO_WAITS = 2
 
-
-UNMANAGED = 0xFFFFFFFF
-"""In DeviceSlots: the daemon does not manage this device."""
-
-LAUNCH_KEYS = ("class", "name", "command", "gpu")
-"""And `label.K`."""
-
-
-class Hello(NamedTuple):
-    """First message of a client. Comes with two descriptors (presence, activity) when it attaches again."""
-
-    version_min: int
-    version_max: int
-    role: int
-    flags: int
-    page_version: int
-    client: int
-    generation: int
-
-
-class Ping(NamedTuple):
-    nonce: int
-
-
-class Pong(NamedTuple):
-    nonce: int
-
-
-class Welcome(NamedTuple):
-    """Comes with three descriptors (control, presence, activity), or one (control) when the client attaches again."""
-
-    version: int
-    client: int
-    generation: int
-    control_bytes: int
-    presence_bytes: int
-    activity_bytes: int
-    job: int
-
-
-class Mapped(NamedTuple):
-    """The client has mapped its pages writable: they may be sealed."""
-
-
-class Bye(NamedTuple):
-    """An orderly end."""
-
-
-class Devices(NamedTuple):
-    """The client's devices in its ordinal order: (uuid of 16 bytes, total memory in bytes)."""
-
-    devices: tuple[tuple[bytes, int], ...]
-
-
-class DeviceSlots(NamedTuple):
-    """The node-wide slot of each of them, UNMANAGED where there is none."""
-
-    slots: tuple[int, ...]
-
-
-class PeerPage(NamedTuple):
-    present: int
-    client: int
-    generation: int
-    bytes: int
-
-
-class Peers(NamedTuple):
-    """The complete set. The first `descriptors` entries come with one descriptor each, the others are mapped
-    already."""
-
-    serial: int
-    descriptors: int
-    peers: tuple[PeerPage, ...]
-
-
-class PeersMapped(NamedTuple):
-    serial: int
-    mapped: int
-
-
-class WentActive(NamedTuple):
-    slot: int
-    edges: int
-    when_ns: int
-
-
-class WentIdle(NamedTuple):
-    slot: int
-    edges: int
-    when_ns: int
-
-
-class Launch(NamedTuple):
-    """What a launcher asks for: pairs of LAUNCH_KEYS and `label.K`, in order, no key twice."""
-
-    asked: tuple[tuple[str, str], ...]
-
-
-class Job(NamedTuple):
-    """The job's id, and the environment for its program."""
-
-    job: int
-    environment: tuple[tuple[str, str], ...]
-
-
-class Refused(NamedTuple):
-    """No; `code` is one of gpud.model.refusals, `text` a sentence for the user."""
-
-    code: int
-    text: str
-
-
-class Detach(NamedTuple):
-    """The client goes on without gate; `text` is a sentence for the user."""
-
-    text: str
-
-
-class Attached(NamedTuple):
-    """To the launcher: a process of its job attached."""
-
-    pid: int
-
-
-class Queued(NamedTuple):
-    """It waits in line to be let in, for `seconds` at most; NO_BOUND: for ever. `text` says for what."""
-
-    seconds: int
-    text: str
-
-
-NO_BOUND = 0xFFFFFFFF
-Message = (
-    Hello | Ping | Pong | Welcome | Mapped | Bye | Devices | DeviceSlots | Peers | PeersMapped | WentActive | WentIdle
-    | Launch | Job | Refused | Detach | Attached | Queued
-)  # fmt: skip
-
-_HEAD = struct.Struct("<HHI")
-_PEER = struct.Struct("<IIQII")
-_DEVICE = struct.Struct("<16sQ")
-_TEXT = struct.Struct("<II")
-_FIXED: dict[type, tuple[int, struct.Struct]] = {
-    Hello: (1, struct.Struct("<HHHHIIQ")),
-    Pong: (2, struct.Struct("<Q")),
-    Mapped: (3, struct.Struct("<")),
-    PeersMapped: (5, struct.Struct("<II")),
-    WentActive: (6, struct.Struct("<IIQ")),
-    WentIdle: (7, struct.Struct("<IIQ")),
-    Bye: (8, struct.Struct("<")),
-    Ping: (64, struct.Struct("<Q")),
-    Welcome: (65, struct.Struct("<HxxIQIIII")),
-}
-_DEVICES, _LAUNCH, _REFUSED, _SLOTS, _PEERS, _DETACH, _JOB, _ATTACHED, _QUEUED = 4, 9, 66, 67, 68, 69, 70, 71, 76
-_FIXED_TYPES = {number: (kind, layout) for kind, (number, layout) in _FIXED.items()}
-NUMBERS = {kind: number for kind, (number, _) in _FIXED.items()} | {
-    Devices: _DEVICES,
-    Launch: _LAUNCH,
-    Refused: _REFUSED,
-    DeviceSlots: _SLOTS,
-    Peers: _PEERS,
-    Detach: _DETACH,
-    Job: _JOB,
-    Attached: _ATTACHED,
-    Queued: _QUEUED,
-}
-"""Message class → GPUD_MSG_*."""
-
-
-def encode(message: Message) -> bytes:
-    """One packet. Raises ProtocolError when the message does not fit (too much text, too many entries, bad pairs)."""
-    number = NUMBERS[type(message)]
-    if type(message) in _FIXED:
-        body = _FIXED[type(message)][1].pack(*message)
-    elif isinstance(message, Devices):
-        _at_most(len(message.devices), MAX_DEVICES, "devices")
-        body = struct.pack("<II", len(message.devices), 0) + b"".join(_DEVICE.pack(*d) for d in message.devices)
-        body = body.ljust(8 + _DEVICE.size * MAX_DEVICES, b"\0")
-    elif isinstance(message, DeviceSlots):
-        _at_most(len(message.slots), MAX_DEVICES, "device slots")
-        slots = (*message.slots, *([UNMANAGED] * (MAX_DEVICES - len(message.slots))))
-        body = struct.pack(f"<I{MAX_DEVICES}II", len(message.slots), *slots, 0)
-    elif isinstance(message, Peers):
-        _at_most(len(message.peers), MAX_PEERS, "peers")
-        _at_most(message.descriptors, len(message.peers), "descriptors")
-        body = struct.pack("<IHH", message.serial, len(message.peers), message.descriptors)
-        body += b"".join(_PEER.pack(*peer, 0) for peer in message.peers)
-        body = body.ljust(8 + _PEER.size * MAX_PEERS, b"\0")
-    else:
-        code, text = _text_of(message)
-        raw = _utf8(text, strict=isinstance(message, Job))
-        body = _TEXT.pack(code, len(raw)) + raw
-    _at_most(_HEAD.size + len(body), MAX_BYTES, "bytes of a message")
-    return _HEAD.pack(MAGIC, number, _HEAD.size + len(body)) + body
-
-
-def decode(packet: bytes) -> Message:
-    """One message. Raises ProtocolError with what is wrong: too short or long, unknown type, nonsense within."""
-    if len(packet) < _HEAD.size:
-        raise ProtocolError(f"a packet of {len(packet)} bytes is shorter than a message head")
-    magic, number, size = _HEAD.unpack_from(packet)
-    if magic != MAGIC:
-        raise ProtocolError(f"a packet begins with {magic:#06x}, not with {MAGIC:#06x}")
-    if size != len(packet) or size > MAX_BYTES:
-        raise ProtocolError(f"a message of type {number} says it has {size} bytes, but the packet has {len(packet)}")
-    body = packet[_HEAD.size :]
-    if number in _FIXED_TYPES:
-        kind, layout = _FIXED_TYPES[number]
-        if len(body) != layout.size:
-            raise ProtocolError(f"{_name(kind)} has {len(body)} bytes after its head, not {layout.size}")
-        return kind(*layout.unpack(body))  # type: ignore[no-any-return]
-    if number == _DEVICES:
-        return _decode_devices(body)
-    if number == _SLOTS:
-        return _decode_slots(body)
-    if number == _PEERS:
-        return _decode_peers(body)
-    if number in (_LAUNCH, _REFUSED, _DETACH, _JOB, _ATTACHED, _QUEUED):
-        return _decode_text(number, body)
-    raise ProtocolError(f"unknown message type {number}")
+_OF_A_SLOT = (WentActive, WentIdle, AllocAsked, Swapped, SlotsAsked)
+_PING = NUMBERS[Ping]
 
 
 def descriptors_of(message: Message) -> tuple[int, ...]:
@@ -268,7 +88,15 @@ def descriptors_of(message: Message) -> tuple[int, ...]:
         return (1, 3)
     if isinstance(message, Peers):
         return (message.descriptors,)
+    if isinstance(message, Slots):
+        return (0,) if message.code else (1,)
     return (0,)
+
+
+_ATTACHED_SAYS = frozenset({Devices, PeersMapped, WentActive, WentIdle, Bye, AllocAsked, Swapped, SlotsAsked}) | {
+    *wire_lock.SAID
+}
+"""What a client may say once it has its pages."""
 
 
 class ServerSession:
@@ -284,17 +112,19 @@ class ServerSession:
         self.waits = False
         self._nonce = 0
         self._last_serial = 0
+        self._slots = 0
+        """Bits of the device slots that the client was told of; 0: of none yet, after it came back."""
         self._may_receive: frozenset[type] = frozenset({Hello})
 
     def receive(self, packet: bytes, descriptors: int = 0) -> Message:
         """The client's next message, checked for form, order and number of descriptors."""
         message = decode(packet)
         if type(message) not in self._may_receive:
-            allowed = ", ".join(sorted(_name(kind) for kind in self._may_receive)) or "nothing"
-            raise ProtocolError(f"{_name(type(message))} came out of order: expected {allowed}")
+            allowed = ", ".join(sorted(name_of(kind) for kind in self._may_receive)) or "nothing"
+            raise ProtocolError(f"{name_of(type(message))} came out of order: expected {allowed}")
         if descriptors not in descriptors_of(message):
             raise ProtocolError(
-                f"{_name(type(message))} came with {descriptors} descriptors, not {descriptors_of(message)[0]}"
+                f"{name_of(type(message))} came with {descriptors} descriptors, not {descriptors_of(message)[0]}"
             )
         if isinstance(message, Hello):
             self._greet(message)
@@ -304,7 +134,7 @@ class ServerSession:
                 raise ProtocolError("PONG holds another number than PING did")
             self._may_receive = frozenset({Launch, Bye}) if self.role == ROLE_LAUNCHER else frozenset()
         elif isinstance(message, Mapped):
-            self._may_receive = frozenset({Devices, PeersMapped, WentActive, WentIdle, Bye})
+            self._may_receive = _ATTACHED_SAYS
         elif isinstance(message, Launch):
             self._may_receive = frozenset({Bye})
         elif isinstance(message, Bye):
@@ -313,9 +143,11 @@ class ServerSession:
             raise ProtocolError(
                 f"PEERS_MAPPED answers number {message.serial}, the last one sent was {self._last_serial}"
             )
-        elif isinstance(message, (WentActive, WentIdle)) and message.slot >= MAX_DEVICES:
+        elif isinstance(message, wire_lock.SAID):
+            wire_lock.check(message, name_of(type(message)), self._slots or (1 << MAX_DEVICES) - 1)
+        elif isinstance(message, _OF_A_SLOT) and message.slot >= MAX_DEVICES:
             raise ProtocolError(
-                f"{_name(type(message))} names device slot {message.slot}; the last is {MAX_DEVICES - 1}"
+                f"{name_of(type(message))} names device slot {message.slot}; the last is {MAX_DEVICES - 1}"
             )
         return message
 
@@ -328,6 +160,9 @@ class ServerSession:
             self._may_receive = frozenset({Mapped, Bye})
         elif isinstance(message, Peers):
             self._last_serial = message.serial
+        elif isinstance(message, DeviceSlots):
+            for slot in message.slots:
+                self._slots |= 1 << slot if slot < MAX_DEVICES else 0
         elif isinstance(message, (Refused, Detach)):
             self._may_receive = frozenset()
         return encode(message)
@@ -376,10 +211,10 @@ class ClientSession:
         """
         message = decode(packet)
         if NUMBERS[type(message)] < _PING:
-            raise ProtocolError(f"the daemon sent {_name(type(message))}, which only clients send")
+            raise ProtocolError(f"the daemon sent {name_of(type(message))}, which only clients send")
         if descriptors not in descriptors_of(message):
             raise ProtocolError(
-                f"{_name(type(message))} came with {descriptors} descriptors, not {descriptors_of(message)[0]}"
+                f"{name_of(type(message))} came with {descriptors} descriptors, not {descriptors_of(message)[0]}"
             )
         if isinstance(message, Ping):
             if self.known:
@@ -387,112 +222,5 @@ class ClientSession:
             self.known = True
             return message, encode(Pong(message.nonce))
         if not self.known and not isinstance(message, Refused):
-            raise ProtocolError(f"the daemon sent {_name(type(message))} before PING")
+            raise ProtocolError(f"the daemon sent {name_of(type(message))} before PING")
         return message, None
-
-
-_PING = NUMBERS[Ping]
-_WORDS = {DeviceSlots: "DEVICE_SLOTS", PeersMapped: "PEERS_MAPPED", WentActive: "WENT_ACTIVE", WentIdle: "WENT_IDLE"}
-
-
-def _name(kind: type) -> str:
-    return _WORDS.get(kind, kind.__name__.upper())
-
-
-def _at_most(count: int, limit: int, what: str) -> None:
-    if count > limit:
-        raise ProtocolError(f"{count} {what} are more than {limit}")
-
-
-def _decode_devices(body: bytes) -> Devices:
-    if len(body) != 8 + _DEVICE.size * MAX_DEVICES:
-        raise ProtocolError(f"DEVICES has {len(body)} bytes after its head, not {8 + _DEVICE.size * MAX_DEVICES}")
-    (count,) = struct.unpack_from("<I", body)
-    _at_most(count, MAX_DEVICES, "devices")
-    return Devices(tuple(_DEVICE.unpack_from(body, 8 + _DEVICE.size * i) for i in range(count)))
-
-
-def _decode_slots(body: bytes) -> DeviceSlots:
-    if len(body) != 8 + 4 * MAX_DEVICES:
-        raise ProtocolError(f"DEVICE_SLOTS has {len(body)} bytes after its head, not {8 + 4 * MAX_DEVICES}")
-    count, *slots, _ = struct.unpack(f"<I{MAX_DEVICES}II", body)
-    _at_most(count, MAX_DEVICES, "device slots")
-    return DeviceSlots(tuple(slots[:count]))
-
-
-def _decode_peers(body: bytes) -> Peers:
-    if len(body) != 8 + _PEER.size * MAX_PEERS:
-        raise ProtocolError(f"PEERS has {len(body)} bytes after its head, not {8 + _PEER.size * MAX_PEERS}")
-    serial, count, descriptors = struct.unpack_from("<IHH", body)
-    _at_most(count, MAX_PEERS, "peers")
-    _at_most(descriptors, count, "descriptors")
-    return Peers(
-        serial, descriptors, tuple(PeerPage(*_PEER.unpack_from(body, 8 + _PEER.size * i)[:4]) for i in range(count))
-    )
-
-
-def _decode_text(number: int, body: bytes) -> Message:
-    if len(body) < _TEXT.size:
-        raise ProtocolError(
-            f"a message of type {number} has {len(body)} bytes after its head, not {_TEXT.size} or more"
-        )
-    code, size = _TEXT.unpack_from(body)
-    if size != len(body) - _TEXT.size:
-        raise ProtocolError(f"a message of type {number} says {size} bytes of text, but {len(body) - _TEXT.size} came")
-    try:
-        text = body[_TEXT.size :].decode()
-    except UnicodeDecodeError as error:
-        raise ProtocolError(f"the text of a message of type {number} is not UTF-8 at byte {error.start}") from None
-    if number == _LAUNCH:
-        return Launch(_pairs(text, "LAUNCH"))
-    if number == _JOB:
-        return Job(code, _pairs(text, "JOB"))
-    if number == _REFUSED:
-        return Refused(code, text)
-    if number == _QUEUED:
-        return Queued(code, text)
-    return Detach(text) if number == _DETACH else Attached(code)
-
-
-def _text_of(message: Message) -> tuple[int, str]:
-    if isinstance(message, Launch):
-        return 0, _lines(message.asked)
-    if isinstance(message, Job):
-        return message.job, _lines(message.environment)
-    if isinstance(message, Refused):
-        return message.code, message.text
-    if isinstance(message, Attached):
-        return message.pid, ""
-    if isinstance(message, Queued):
-        return message.seconds, message.text
-    assert isinstance(message, Detach)
-    return 0, message.text
-
-
-def _utf8(text: str, strict: bool) -> bytes:
-    """Bytes of the command line that are no UTF-8 are shown escaped; in an environment they would be wrong."""
-    try:
-        return text.encode(errors="strict" if strict else "backslashreplace")
-    except UnicodeEncodeError:
-        raise ProtocolError("the environment for a job holds a name that is not UTF-8") from None
-
-
-def _lines(pairs: tuple[tuple[str, str], ...]) -> str:
-    for key, value in pairs:
-        if not key or "=" in key or any(c in key + value for c in "\n\0"):
-            raise ProtocolError(f"{key!r}={value!r} cannot be sent: a key or value holds a line end, a zero or a `=`")
-    return "".join(f"{key}={value}\n" for key, value in pairs)
-
-
-def _pairs(text: str, where: str) -> tuple[tuple[str, str], ...]:
-    pairs: dict[str, str] = {}
-    for line in text.split("\n"):
-        if not line:
-            continue
-        key, equals, value = line.partition("=")
-        if not equals or not key or "\0" in line:
-            raise ProtocolError(f"{where} holds the line {line[:80]!r}, which is not key=value")
-        if key in pairs:
-            raise ProtocolError(f"{where} names {key[:80]!r} twice")
-        pairs[key] = value
-    return tuple(pairs.items())

@@ -35,6 +35,19 @@ class Counters(NamedTuple):
     """Of these, with no other tenant active meanwhile."""
     calls: int = 0
     """Driver calls made for windows and samples."""
+    reserved_bytes: int = 0
+    """Device memory that the client holds, or is about to ask the driver for."""
+    resident_bytes: int = 0
+    """Of memory that can leave the device: on it …"""
+    host_bytes: int = 0
+    """… in host slots …"""
+    lazy_bytes: int = 0
+    """… and not backed by anything yet."""
+    pinned_bytes: int = 0
+    """Counted memory that cannot leave the device."""
+    swap_done_bytes: int = 0
+    """Of the swap under way; 0 / 0: none is."""
+    swap_total_bytes: int = 0
     active: int = 0
     """1 from the first launch after idle until all is finished."""
     edges: int = 0
@@ -52,6 +65,10 @@ class Counters(NamedTuple):
     """What charges are multiplied with; 0: nothing is learned yet."""
     estimated: int = 0
     """1: what is charged comes from time shared with others."""
+    lock: int = 0
+    """What it makes of the device lock: GPUD_LOCK_NONE, …"""
+    holds: int = 0
+    """Turns that the program has taken explicitly and not released."""
 
 
 @frozen(kw_only=True)

@@ -101,6 +101,90 @@ class SendPeers:
 
 
 @frozen(kw_only=True)
+class SendAllocReply:
+    """To whom an allocation of a client waits for."""
+
+    client: ClientId
+    slot: Slot
+    request: int
+    code: int
+    """0: there is room, try again; else GPUD_MEMORY_NO_*."""
+
+
+@frozen(kw_only=True)
+class SwapOut:
+    """So many bytes of a client shall leave a device. Its gate is shut and drained."""
+
+    client: ClientId
+    slot: Slot
+    request: int
+    bytes: int
+
+
+@frozen(kw_only=True)
+class MakeHostSlots:
+    """Make host slots of so many bytes for a client and hand them over."""
+
+    client: ClientId
+    slot: Slot
+    request: int
+    bytes: int
+
+
+@frozen(kw_only=True)
+class SendNoSlots:
+    """A client gets none."""
+
+    client: ClientId
+    slot: Slot
+    request: int
+
+
+@frozen(kw_only=True)
+class SendLockGranted:
+    """Devices are the client's; its page says so already."""
+
+    client: ClientId
+    slots: frozenset[Slot]
+    epoch: int
+    until_ns: int
+    """End of the turn while others wait."""
+    bytes: int
+    """What may come in now."""
+    only_bytes: bool = False
+    """Of a grant that it has: so much may come in now. Means nothing to who is not coming in by that grant."""
+
+
+@frozen(kw_only=True)
+class SendLockAgain:
+    """Nothing new of that grant, but its page says by now that somebody else wants the device: if it is done, it gives
+    it back. Means nothing to who has given that grant back."""
+
+    client: ClientId
+    slots: frozenset[Slot]
+    epoch: int
+
+
+@frozen(kw_only=True)
+class SendLockRevoked:
+    """The client shall drain and give back."""
+
+    client: ClientId
+    slots: frozenset[Slot]
+    epoch: int
+    deadline_ns: int
+
+
+@frozen(kw_only=True)
+class SendLockRefused:
+    """A request is not granted, and why."""
+
+    client: ClientId
+    request: int
+    text: str
+
+
+@frozen(kw_only=True)
 class SendJob:
     """To a launcher."""
 
@@ -199,5 +283,6 @@ class DevicesChanged:
 Effect = (
     CreatePages | DropPages | PublishDevice | Divide | TellEdges | PublishFailsafe | RefreshLease | SendWelcome
     | SendSlots | SendPeers | SendJob | SendAttached | SendQueued | Refuse | SaveState | Record | KnobChanged
-    | Reloaded | StruckOut | DevicesChanged
+    | Reloaded | StruckOut | DevicesChanged | SendAllocReply | SwapOut | MakeHostSlots | SendNoSlots | SendLockGranted
+    | SendLockAgain | SendLockRevoked | SendLockRefused
 )  # fmt: skip

@@ -122,6 +122,115 @@ class WentIdle:
 
 
 @frozen(kw_only=True)
+class AllocAsked:
+    """An allocation does not fit below the limit of its job, or on the device. `bytes` 0: it waits no more."""
+
+    client: ClientId
+    slot: Slot
+    request: int
+    """The client's own number; the same again: it was answered, and somebody else was quicker."""
+    bytes: int
+    time_ns: int
+    """It waits at most so long; 0: as long as the policy lets it."""
+    held: Mapping[tuple[ClientId, Slot], Counters] | None = None
+    """What everybody holds now. The engine's shell adds it."""
+
+
+@frozen(kw_only=True)
+class SlotsAsked:
+    """A client needs host slots for so many bytes more."""
+
+    client: ClientId
+    slot: Slot
+    request: int
+    bytes: int
+    held: Mapping[tuple[ClientId, Slot], Counters] | None = None
+    """As in AllocAsked, where memory is swapped."""
+
+
+@frozen(kw_only=True)
+class SlotsFailed:
+    """Host slots could not be made."""
+
+    client: ClientId
+    slot: Slot
+    request: int
+    bytes: int
+    text: str
+
+
+@frozen(kw_only=True)
+class Swapped:
+    """A client has moved memory out of a device as it was asked."""
+
+    client: ClientId
+    slot: Slot
+    request: int
+    code: int
+    """0: goes on, 1: done, 2: failed."""
+    bytes: int
+    """Gone so far."""
+    held: Mapping[tuple[ClientId, Slot], Counters] | None = None
+    """As in AllocAsked, where memory is swapped."""
+
+
+@frozen(kw_only=True)
+class LockAsked:
+    """A client waits for devices with turns, for all of them or none."""
+
+    client: ClientId
+    request: int
+    """The client's own number."""
+    slots: frozenset[Slot]
+    explicit: bool
+    """By gpud.acquire."""
+    wait_ns: int | None
+    """It waits at most so long; None: for ever."""
+    bytes: int
+    """What must come in first."""
+    held: Mapping[tuple[ClientId, Slot], Counters] | None = None
+    """As in AllocAsked, where memory is swapped."""
+
+
+@frozen(kw_only=True)
+class LockWithdrawn:
+    """Nobody in the client waits any more."""
+
+    client: ClientId
+    request: int
+
+
+@frozen(kw_only=True)
+class LockIsIn:
+    """Memory is in, launches pass; or not all came in (`short`)."""
+
+    client: ClientId
+    slots: frozenset[Slot]
+    epoch: int
+    bytes: int
+    short: bool
+    took_ns: int
+    held: Mapping[tuple[ClientId, Slot], Counters] | None = None
+    """As in AllocAsked, where memory is swapped."""
+
+
+@frozen(kw_only=True)
+class LockBack:
+    """A client has given devices back, or could not."""
+
+    client: ClientId
+    slots: frozenset[Slot]
+    epoch: int
+    overrun: bool
+    """Not drained by the deadline: it will say so again, without this, once it is."""
+    never: bool
+    """It has work that cannot end by waiting, and goes on."""
+    took_ns: int
+    held: Mapping[tuple[ClientId, Slot], Counters] | None = None
+    """As in AllocAsked, where memory is swapped."""
+
+
+@frozen(kw_only=True)
 class Detached:
     """A client's session or process has ended. Ignored when the client has a newer session by now."""
 
@@ -200,6 +309,12 @@ class DriverTold:
     devices: Mapping[bytes, Seen]
     asked_ns: int = 0
     """When it was asked: who has left since may still be in its answer."""
+    held: Mapping[tuple[ClientId, Slot], Counters] = Factory(dict)
+    """What clients held before it was asked …"""
+    held_ns: int = 0
+    """… and when that was: an answer to an earlier question says nothing of it."""
+    after: Mapping[tuple[ClientId, Slot], Counters] | None = None
+    """What they held after it had answered; None: as read last."""
 
 
 @frozen(kw_only=True)
@@ -259,5 +374,6 @@ class StopAsked:
 Event = (
     LaunchAsked | LauncherEnded | AttachAsked | PagesFailed | Mapped | DevicesReported | PeersMapped | WentActive
     | WentIdle | Detached | SessionEnded | DevicesFound | Tick | DriverTold | PluginSample | PluginsGone | PinAsked
-    | BoardChanged | DrainAsked | StopAsked
+    | BoardChanged | DrainAsked | StopAsked | AllocAsked | SlotsAsked | SlotsFailed | Swapped | LockAsked
+    | LockWithdrawn | LockIsIn | LockBack
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Names of things. All are small integers; the types keep them apart."""
+"""Names of things. Most are small integers; the types keep them apart."""
 
 from typing import NewType
 
@@ -6,13 +6,14 @@ JobId = NewType("JobId", int)
 """A job (inside: tenant). Never used twice while a state file lives."""
 ClientId = NewType("ClientId", int)
 """An attached process. Never used twice while a state file lives."""
-"""What tenants share together: by default, a class."""
 Slot = NewType("Slot", int)
 """A device's node-wide number in the pages, 0 … 7."""
 Generation = NewType("Generation", int)
 """Of pages: grows always, over restarts too (it begins at the boot clock's nanoseconds)."""
 SessionId = NewType("SessionId", int)
 """One connection to hook.sock."""
+UnitName = tuple[str, str, str]
+"""(policy, class, member by its `per`): what tenants are counted together as."""
 
 
 def uuid_text(raw: bytes) -> str:

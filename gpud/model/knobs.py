@@ -10,6 +10,14 @@ PEER_OWN = 1
 """Another process of the same tenant."""
 PEER_SHARE = 2
 """Takes turns with the reader."""
+UNLIMITED = 2**64 - 1
+"""Of words in bytes."""
+MEMORY_SWAP = 1
+"""Its allocations come from the pool, so that they can leave the device."""
+LOCK_WANTED = 1
+"""Somebody waits for the device."""
+MEMORY_WAIT = 2
+"""An allocation that does not fit asks, and waits."""
 
 
 @frozen(kw_only=True)
@@ -67,12 +75,25 @@ class Knobs:
     """`max_inflight_ns` while others take turns with it."""
     charged: bool = False
     """Somebody wants to know what it uses."""
+    memory_limit: int | None = None
+    """Device memory of the tenant, bytes; None: unlimited."""
+    memory_wait_ns: int = 0
+    """How long an allocation over the limit, or over the device, may wait for room; 0: it fails at once."""
+    max_hold_ns: int = FOREVER_NS
+    """Length of a turn, where there are turns."""
+    residency: str = "device"
+    """Where its memory is while it has no turn: `device`, `host`."""
 
     @property
     def measured(self) -> bool:
         """Its launches are charged with their cost, so whoever else is active matters."""
         timed = self.max_inflight_ns is not None or (self.yields and self.pass_ns > 0)
         return self.capped or self.pool is not None or self.charged or timed
+
+    @property
+    def looks(self) -> tuple[bool, bool, bool]:
+        """What it looks at others for: ranks, GPU time, its own tenant's memory."""
+        return self.yields, self.measured, self.memory_limit is not None
 
 
 @frozen(kw_only=True)
@@ -106,6 +127,15 @@ class DeviceWords:
     resume_after_ns: int = 0
     max_pause_ns: int = FOREVER_NS
     burst_ns: int = 0
+    memory_limit: int = UNLIMITED
+    """Bytes; 2^64 - 1: unlimited."""
+    memory_flags: int = 0
+    others_reserved: int = 0
+    overhead_bytes: int = 0
+    grant_epoch: int = 0
+    grant_until_ns: int = 0
+    lock_flags: int = 0
+    lock_place: int = 0
 
 
 @frozen(kw_only=True)

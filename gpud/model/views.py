@@ -43,6 +43,10 @@ class DeviceView:
     power_w: float | None = None
     """None: the driver does not say; likewise below."""
     temperature_c: float | None = None
+    holder: int | None = None
+    """The job that has the device, or has yet to leave it, where jobs take turns."""
+    waiters: int = 0
+    """Jobs that wait for their turn."""
     notes: tuple[str, ...] = ()
     """What cannot be promised of it, a sentence each."""
 
@@ -106,6 +110,67 @@ class TimeView:
 
 
 @frozen(kw_only=True)
+class MemoryView:
+    """Device memory of one job on one device, bytes."""
+
+    device: int
+    """Slot."""
+    used: int
+    """By what passed through the hook."""
+    reserved: int
+    """What counts below its limit: held, or about to be."""
+    limit: int | None
+    """None: unlimited."""
+    overhead: int | None
+    """What the driver says it holds beyond that (contexts, modules), which counts too; None: the driver does not say,
+    and nothing counts."""
+    resident: int = 0
+    """Of what can leave the device: on it …"""
+    host: int = 0
+    """… in host memory …"""
+    lazy: int = 0
+    """… and not backed by anything yet."""
+    pinned: int = 0
+    """What cannot leave it."""
+    over: bool = False
+    """It holds more than its limit, which was lowered: it may only free."""
+    place: str = ""
+    """`quotas.gpol:15`, where the limit stands."""
+    waiting: int = 0
+    """Allocations that wait for room …"""
+    waiting_bytes: int = 0
+    """… and what they ask for."""
+    moving: str = ""
+    """What becomes of it where memory is swapped, a clause; "": it stays where it is."""
+
+
+@frozen(kw_only=True)
+class LockView:
+    """What one job makes of one device with turns."""
+
+    device: int
+    """Slot."""
+    state: str
+    """`has`, `comes in` (granted, not in yet), `leaves` (asked back), `overruns` (not back in time), `waits` or
+    `none`."""
+    left_ns: int | None = None
+    """Of its turn, while others wait; of `leaves`, until it overruns. None: there is no end."""
+    place: int = 0
+    """In line, 1: next."""
+    waiting_ns: int = 0
+    starts_ns: int | None = None
+    """How long until its turn, if all before it use theirs up; None: nobody can say."""
+    explicit: bool = False
+    """By gpud.acquire."""
+    holder: int | None = None
+    """Who has the device."""
+    text: str = ""
+    """One sentence."""
+    by: str = ""
+    """`turns.gpol:12`, where the length of its turn comes from."""
+
+
+@frozen(kw_only=True)
 class JobView:
     """One job, as `gpud ps` shows it."""
 
@@ -135,6 +200,10 @@ class JobView:
     """By every policy that applies somewhere."""
     time: tuple[TimeView, ...] = ()
     """On each device where its launches are charged."""
+    memory: tuple[MemoryView, ...] = ()
+    """On each of its devices."""
+    lock: tuple[LockView, ...] = ()
+    """On each of its devices with turns."""
 
 
 @frozen(kw_only=True)

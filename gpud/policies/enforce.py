@@ -5,11 +5,11 @@ policy says ever is, silently.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from gpud.policies.check.walk import all_writers, expressions, head_of, parts
 from gpud.policies.diagnostics import Diagnostic
-from gpud.policies.ir import IrBlock, IrPolicy, Read, TenantRead
+from gpud.policies.ir import Const, IrBlock, IrPolicy, Read, TenantRead
 from gpud.policies.resolve.findings import Findings, alternatives
 from gpud.policies.schema import BLOCKS, CLASS_SETTINGS, KNOBS, MODES, SIGNALS, TENANT_FIELDS
 from gpud.policies.source import Span
@@ -28,6 +28,8 @@ class Enforced:
     """`pause`."""
     settings: Mapping[tuple[str, str], frozenset[str]]
     """By (kind, mode) of a block, as in schema.BLOCKS."""
+    words: Mapping[tuple[str, str], frozenset[str]] = field(factory=dict)
+    """(kind of block, setting) → the words that are enforced, where not all are."""
     class_settings: frozenset[str] = frozenset()
     """Of `share`, `per`, `rise_after`."""
     signals: frozenset[tuple[str, str]]
@@ -38,25 +40,30 @@ class Enforced:
     """Rules about one tenant."""
     actuators: bool = False
     """Knobs of plugins."""
+    swaps: frozenset[str] | None = None
+    """Arbiters beside which memory leaves the device: `swap`, and with it `residency`. None: it does wherever a policy
+    says so."""
+    tiers: frozenset[str] | None = None
+    """Where it goes: `host`. None: wherever a policy says."""
     tenant_fields: frozenset[str] = frozenset(TENANT_FIELDS)
     """What is known of a tenant when it attaches, beside its labels."""
 
 
 THIS_VERSION = Enforced(
-    arbiters=frozenset(MODES) - {"exclusive"},
-    knobs=frozenset(KNOBS) - {"residency", "max_hold"},
-    settings={
-        key: frozenset(row.name for row in rows) - {"memory", "over_memory"}
-        for key, rows in BLOCKS.items()
-        if key not in (("arbitrate", "exclusive"), ("swap", ""))
-    },
+    arbiters=frozenset(MODES),
+    knobs=frozenset(KNOBS),
+    settings={key: frozenset(row.name for row in rows) for key, rows in BLOCKS.items()},
+    words={("limit", "over_memory"): frozenset({"fail", "wait"})},
     class_settings=frozenset(row.name for row in CLASS_SETTINGS),
-    signals=frozenset(SIGNALS) - {("class", "waiters"), ("class", "longest_wait"), ("gpu", "waiters")},
-    tenant_signals=frozenset(name for (_, name), row in SIGNALS.items() if row.of_tenant) - {"longest_wait"},
+    signals=frozenset(SIGNALS),
+    tenant_signals=frozenset(name for (_, name), row in SIGNALS.items() if row.of_tenant),
     each=True,
+    swaps=frozenset({"exclusive"}),
+    tiers=frozenset({"host"}),
     tenant_fields=frozenset(TENANT_FIELDS) - {"namespace"},
 )
-"""What the hook and the engine of this version act on: all but memory and the device lock. A cluster's namespaces are
+"""What the hook and the engine of this version act on: all but memory that leaves the device otherwise than between
+turns (`spill`, and `swap` and `residency` without `arbitrate exclusive`), or goes to disk. A cluster's namespaces are
 not known yet, and plugins' knobs have nobody who would act on them."""
 
 
@@ -81,6 +88,7 @@ def unenforced(policy: IrPolicy, enforced: Enforced = THIS_VERSION) -> list[Diag
             _block(one.limit, one.name, enforced, found)
     _matches(policy, enforced, found)
     _knobs(policy, enforced, found)
+    _swaps(policy, enforced, found)
     _signals(policy, enforced, found)
     if policy.eaches and not enforced.each:
         heads = [head_of(found.source, each.span) for each in policy.eaches]
@@ -102,6 +110,11 @@ def _block(block: IrBlock, owner: str, enforced: Enforced, found: Findings) -> N
         if name not in known:
             what = f"{title} {{ {name} }}" if block.kind != "arbitrate" else name
             _refuse(found, what, [setting.span], [_instead(known, f"`{title}`")])
+            continue
+        words = enforced.words.get((block.kind, name))
+        word = setting.value if isinstance(setting.value, str) else getattr(setting.value, "word", None)
+        if words is not None and word not in words:
+            _refuse(found, f"{name} = {word}", [setting.value_span], [f"write {alternatives(sorted(words))}"])
 
 
 def _matches(policy: IrPolicy, enforced: Enforced, found: Findings) -> None:
@@ -126,6 +139,41 @@ def _knobs(policy: IrPolicy, enforced: Enforced, found: Findings) -> None:
     for name, text, spans in _by_text(bound):
         if name not in enforced.knobs and not (enforced.actuators and "." in name):
             _refuse(found, text, spans, helps)
+
+
+def _swaps(policy: IrPolicy, enforced: Enforced, found: Findings) -> None:
+    """Memory that leaves the device: beside which arbiter, and where it goes."""
+    mode = policy.arbiter.mode if policy.arbiter is not None else ""
+    leaves = enforced.swaps is None or mode in enforced.swaps
+    beside = alternatives([f"arbitrate {mode}" for mode in sorted(enforced.swaps or ())])
+    if policy.swap is not None and not leaves:
+        _refuse(
+            found, "swap", [head_of(found.source, policy.swap.span)], [f"write it beside {beside}, or leave it out"]
+        )
+    elif policy.swap is not None and enforced.tiers is not None and "tiers" in policy.swap.settings:
+        setting = policy.swap.settings["tiers"]
+        kept = alternatives([f"{kind}(max = …)" for kind in sorted(enforced.tiers)])
+        for kind in dict.fromkeys(tier.kind for tier in setting.value if tier.kind not in enforced.tiers):
+            _refuse(found, f"{kind}(…)", [setting.value_span], [f"of tiers, write {kept} alone"])
+    if "residency" not in enforced.knobs:
+        return
+    leaves = leaves and (enforced.swaps is None or policy.swap is not None)
+    bound = [writer.binding for writer in all_writers(policy) if writer.binding.knob.name == "residency"]
+    if not leaves:
+        helps = [f"write it beside {beside} and a `swap` block; or leave this binding out"]
+        for _, text, spans in _by_text((one, one.knob.text, one.target_span) for one in bound):
+            _refuse(found, text, spans, helps)
+    elif enforced.tiers is not None:
+        words = {"device"} | enforced.tiers
+        others = ((one, f"{one.knob.text} = {_word(one.value)}", one.target_span) for one in bound)
+        helps = [f"write {alternatives(sorted(words))}"]
+        for one, text, spans in _by_text(others):
+            if _word(one.value) not in words:
+                _refuse(found, text, spans, helps)
+
+
+def _word(value: object) -> str:
+    return str(value.value) if isinstance(value, Const) else "…"
 
 
 def _signals(policy: IrPolicy, enforced: Enforced, found: Findings) -> None:

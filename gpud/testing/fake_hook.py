@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from gpud.hooks import layout, wire
+from gpud.hooks import layout, wire, wire_lock
 from gpud.model.errors import GpudError
 
 TIMEOUT_S = 60.0
@@ -41,13 +41,17 @@ _CONTROL_FIELDS = (
     *("max_pause_ns", "max_inflight_ns", "memory_limit", "level_seq", "cap_rate_ppm", "cap_base_ns", "cap_t0_ns"),
     *("cap_burst_ns", "cap_flags", "share_rate_ppm", "share_base_ns", "share_t0_ns", "share_turn_ns", "draw_ns"),
     *("pass_ns", "launch_rate", "block_rate", "copy_rate", "burst_ns", "others_lag_ns", "generation", "grant_epoch"),
-    *("grant_until_ns", "tenant", "others_edges", "watched"),
+    *("grant_until_ns", "tenant", "others_edges", "watched", "memory_flags", "others_reserved", "overhead_bytes"),
+    *("lock_flags", "lock_place"),
 )
 _PEER_FIELDS = (
     *("rank", "unit", "generation", "present", "flags", "tenant", "share_seq"),
     *("share_base_ns", "share_t0_ns", "share_rate_ppm"),
 )
-_PRESENCE_FIELDS = ("active", "edges", "idle_since_ns", "inflight", "spent_ns", "waiting", "turn", "full_ns")
+_PRESENCE_FIELDS = (
+    *("active", "edges", "idle_since_ns", "inflight", "spent_ns", "waiting", "turn", "full_ns"),
+    *("reserved_bytes", "lock", "holds"),
+)
 _SLOT_FIELDS = (
     *("entered", "left", "blocks", "held", "held_ns"),
     *("thread", "holding", "hold_reason", "hold_peer", "hold_since_ns"),
@@ -89,6 +93,12 @@ class FakeHook:
         self.detached: str | None = None
         self.queued: wire.Queued | None = None
         """It waits in line, or did."""
+        self.alloc_replies: list[wire.AllocReply] = []
+        self.swap_outs: list[wire.SwapOut] = []
+        self.locks: list[wire.LockGranted | wire.LockRevoked | wire.LockRefused] = []
+        """What the daemon said of the device lock, in order."""
+        self.host_slots: list[tuple[wire.Slots, int | None]] = []
+        """With the descriptor, which is whose test it is to close."""
         self.closed = False
         """The daemon has closed the connection."""
         self.answer_peers = True
@@ -131,6 +141,41 @@ class FakeHook:
     def report_devices(self, devices: Sequence[tuple[bytes, int]]) -> None:
         self.slots = None
         self.send(wire.encode(wire.Devices(tuple(devices))))
+
+    def ask_lock(
+        self, slots: int, request: int, *, explicit: bool = False, wait_ns: int = wire_lock.FOR_EVER, count: int = 0
+    ) -> None:
+        """`slots`: a bit each."""
+        flags = wire_lock.EXPLICIT if explicit else 0
+        self.send(wire.encode(wire.LockAsked(slots, flags, request, wait_ns, count)))
+
+    def withdraw_lock(self, slots: int, request: int) -> None:
+        self.send(wire.encode(wire.LockWithdrawn(slots, 0, request, 0, 0)))
+
+    def take_in(self, slots: int, epoch: int, count: int = 0, *, short: bool = False) -> None:
+        self.send(wire.encode(wire.LockIsIn(slots, wire_lock.SHORT if short else 0, epoch, 0, count)))
+
+    def give_back(self, slots: int, epoch: int, flags: int = 0) -> None:
+        """`flags`: wire_lock.OVERRUN, NEVER; 0: drained."""
+        self.send(wire.encode(wire.LockBack(slots, flags, epoch, 0, 0)))
+
+    def ask_memory(self, slot: int, request: int, count: int, wait_ns: int = 0) -> None:
+        self.send(wire.encode(wire.AllocAsked(slot, 0, request, count, wait_ns)))
+
+    def ask_slots(self, slot: int, request: int, count: int) -> None:
+        self.send(wire.encode(wire.SlotsAsked(slot, 0, request, count, 0)))
+
+    def swapped(self, asked: wire.SwapOut, count: int, code: int = 1) -> None:
+        """`code` 0: goes on, 1: done, 2: failed."""
+        self.send(wire.encode(wire.Swapped(asked.slot, code, asked.request, count, 0)))
+
+    def set_memory(self, slot: int, *, resident: int = 0, host: int = 0, lazy: int = 0) -> None:
+        """Writes into the activity page what of its memory is where."""
+        assert self.activity is not None
+        offset = layout.activity_device_offset(slot)
+        values = list(layout.ACTIVITY_DEVICE_HEAD.unpack_from(self.activity, offset))
+        values[0], values[-6:-3] = resident + host + lazy, [resident, host, lazy]
+        layout.ACTIVITY_DEVICE_HEAD.pack_into(self.activity, offset, *values)
 
     def send(self, packet: bytes, descriptors: Sequence[int] = ()) -> None:
         """Any bytes, any descriptors."""
@@ -298,6 +343,14 @@ class FakeHook:
                 self.detached = message.text
             case wire.Queued():
                 self.queued = message
+            case wire.AllocReply():
+                self.alloc_replies.append(message)
+            case wire.LockGranted() | wire.LockRevoked() | wire.LockRefused():
+                self.locks.append(message)
+            case wire.SwapOut():
+                self.swap_outs.append(message)
+            case wire.Slots():
+                self.host_slots.append((message, descriptors[0] if descriptors else None))
 
     def _map(self, welcome: wire.Welcome, descriptors: list[int]) -> None:
         self.welcome = welcome
@@ -371,7 +424,7 @@ def _obey(hook: FakeHook, name: str, rest: list[Any]) -> Any:
         hook.report_devices([(bytes.fromhex(uuid), total) for uuid, total in rest[0]])
         hook.pump_until(lambda: hook.slots is not None)
         return hook.slots
-    if name in ("set_slot", "set_presence"):
+    if name in ("set_slot", "set_presence", "set_memory"):
         return getattr(hook, name)(rest[0], **rest[1])
     if name == "pump_all":
         while not hook.closed and hook.pump():

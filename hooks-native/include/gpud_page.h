@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 /* cffi: begin */
-#define GPUD_PAGE_VERSION 2
+#define GPUD_PAGE_VERSION 3
 #define GPUD_PAGE_MAGIC 0x64757067  /* "gpud", little endian */
 #define GPUD_PAGE_CONTROL 1
 #define GPUD_PAGE_PRESENCE 2
@@ -31,7 +31,7 @@
 #define GPUD_GATE_PREEMPT 2     /* look at the peers ranked above */
 #define GPUD_GATE_WINDOW 4      /* max_inflight, max_inflight_ns */
 #define GPUD_GATE_BUDGET 8      /* cap: GPU time of the own tenant is limited */
-#define GPUD_GATE_GRANT 16      /* reserved: exclusive, needs a live grant */
+#define GPUD_GATE_GRANT 16      /* exclusive: only the holder of the device lock, with its memory in (grant_epoch) */
 #define GPUD_GATE_RATE 32       /* launch_rate, block_rate */
 #define GPUD_GATE_CHARGE 64     /* holds nothing: launches are charged with their cost and sampled now and then */
 #define GPUD_GATE_SHARE 128     /* one tenant at a time, by who is furthest behind its share */
@@ -39,6 +39,20 @@
 
 /* cap_flags */
 #define GPUD_CAP_SOFT 1         /* may be exceeded while nobody else wants the device */
+
+/* memory_flags */
+#define GPUD_MEMORY_SWAP 1      /* allocations come from the pool of chunks, so that they can leave the device (memory.md) */
+#define GPUD_MEMORY_WAIT 2      /* over the limit or the device: ask (ALLOC_ASKED) and wait, instead of failing at once */
+
+/* lock_flags */
+#define GPUD_LOCK_WANTED 1      /* somebody waits for the device: who holds it and is done gives it back at once */
+
+/* gpud_presence_device.lock: what this process makes of the device lock. */
+#define GPUD_LOCK_NONE 0        /* has no grant */
+#define GPUD_LOCK_ASKS 1        /* a thread waits for a grant */
+#define GPUD_LOCK_COMES_IN 2    /* granted; its memory is on the way in, the gate still shut */
+#define GPUD_LOCK_HAS 3         /* launches pass */
+#define GPUD_LOCK_LEAVES 4      /* asked back: gate shut, draining */
 
 /* gpud_peer.flags */
 #define GPUD_PEER_OWN 1         /* another process of the own tenant: its spent_ns is spent of the own cap and share */
@@ -101,7 +115,8 @@ struct gpud_control_device {
     uint64_t resume_after_ns;
     uint64_t max_pause_ns;  /* UINT64_MAX = unlimited */
     uint64_t max_inflight_ns;  /* GPU time submitted and unfinished; 0 = unlimited (GPUD_GATE_WINDOW) */
-    uint64_t memory_limit;  /* reserved: bytes; UINT64_MAX = unlimited */
+    uint64_t memory_limit;  /* of the own tenant on this device, bytes; UINT64_MAX = unlimited. Holds for reserved_bytes in sum over its
+                               processes (own page, peers with GPUD_PEER_OWN), others_reserved and overhead_bytes */
     /* 64 bytes so far */
     uint32_t level_seq;     /* odd while the words of the two levels change */
     uint32_t cap_rate_ppm;  /* GPUD_GATE_BUDGET; 0: nothing may run */
@@ -123,12 +138,17 @@ struct gpud_control_device {
     int64_t others_lag_ns;  /* largest lag among tenants beyond the table that want the device; INT64_MIN: none (per tick) */
     uint64_t generation;    /* bumped after every change of this struct but the levels' */
     /* 192 */
-    uint64_t grant_epoch;   /* reserved: fencing epoch of the device lock; 0 = none */
-    uint64_t grant_until_ns;   /* reserved */
+    uint64_t grant_epoch;   /* fencing epoch of the own grant of the device lock (GPUD_GATE_GRANT); 0: none */
+    uint64_t grant_until_ns;   /* end of the turn while others wait, for callers that ask; UINT64_MAX: open */
     uint32_t tenant;        /* own job */
     uint32_t others_edges;  /* counts on whenever somebody beyond the table was active since the last tick */
     uint32_t watched;       /* 1: the daemon looks at presence often enough by itself, or not at all: edges need not be told */
-    uint8_t pad[36];
+    uint32_t memory_flags;  /* GPUD_MEMORY_* */
+    uint64_t others_reserved;  /* reserved_bytes of processes of the own tenant beyond the table (per tick) */
+    uint64_t overhead_bytes;   /* of the own tenant: contexts, modules and all that the driver holds beside allocations, measured */
+    uint32_t lock_flags;    /* GPUD_LOCK_* of this group */
+    uint32_t lock_place;    /* place in line of the own tenant, 1 = next; 0: not in line */
+    uint8_t pad[8];
     /* 256 */
     struct gpud_peer peers[GPUD_MAX_PEERS];
 };                          /* 256 + 16 × 64 = 1280 bytes */
@@ -152,7 +172,9 @@ struct gpud_presence_device {
     uint32_t waiting;       /* threads held at the gate now */
     uint32_t turn;          /* GPUD_TURN_* */
     uint64_t full_ns;       /* until when the client had more work submitted than its window takes, as far as it knows */
-    uint8_t pad[16];
+    uint64_t reserved_bytes;   /* device memory that this process holds or is about to ask the driver for */
+    uint32_t lock;          /* GPUD_LOCK_NONE, … */
+    uint32_t holds;         /* turns that the program has taken explicitly and not released */
 };                          /* 64 bytes */
 
 struct gpud_presence_page {
@@ -187,7 +209,12 @@ struct gpud_activity_device {
     uint64_t calls;             /* driver calls made for windows and samples */
     uint32_t factor_ppm;        /* what charges are multiplied with, learned from time alone; 1e6: 1 */
     uint32_t estimated;         /* 1: no clean sample for 5 s: what is charged comes from time shared with others */
-    uint8_t pad[48];            /* 128 */
+    uint64_t resident_bytes;    /* of the pool's chunks: backed by device memory now */
+    uint64_t host_bytes;        /* … in host slots and not on the device */
+    uint64_t lazy_bytes;        /* … without backing and without contents */
+    uint64_t pinned_bytes;      /* counted memory that cannot leave the device (arrays, managed, shared, before it was swappable) */
+    uint64_t swap_done_bytes;   /* of the swap under way; 0 / 0: none is */
+    uint64_t swap_total_bytes;
     uint64_t held_histogram[GPUD_HISTOGRAM_BUCKETS]; /* bucket i: held for [2^i, 2^(i+1)) µs, the first below 1 µs·2 */
     uint64_t delay_histogram[GPUD_HISTOGRAM_BUCKETS]; /* launch → start, of sampled launches, likewise */
     struct gpud_slot slots[GPUD_MAX_SLOTS];

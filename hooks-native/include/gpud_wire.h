@@ -20,6 +20,22 @@
  *   BYE                           →     orderly exit (the pidfd decides in any case)
  *                                 ←     DETACH (reason): the client goes on without gate
  *
+ *   Device lock. A request is of a process and a set of device slots, all or nothing, in slot order of their UUIDs.
+ *   LOCK_ASKED                    →     (first launch without a grant, or gpud_acquire)
+ *                                 ←     LOCK_GRANTED: control page has the epoch; the hook brings its memory in, then launches pass
+ *   LOCK_IS_IN                    →     memory is in (or what did not fit)
+ *                                 ←     LOCK_REVOKED: shut, drain, give back
+ *   LOCK_BACK                     →     drained, or not within the grace
+ *   LOCK_WITHDRAWN                →     nobody in the process waits any more
+ *
+ *   Memory.
+ *   ALLOC_ASKED                   →     does not fit below the limit, or the device is full
+ *                                 ←     ALLOC_REPLY
+ *                                 ←     SWAP_OUT: so many bytes shall leave the device (the gate is shut and drained)
+ *   SWAPPED                       →     progress and end
+ *   SLOTS_ASKED                   →     host slots for so many bytes more
+ *                                 ←     SLOTS + fd: a sealed memfd of that size, or why not
+ *
  *   gpud run                            daemon
  *   HELLO (role LAUNCHER)         →     PING/PONG as above
  *   LAUNCH (class, labels, name)  →
@@ -27,7 +43,7 @@
  *                                 ←     JOB (id + environment for the job)  or REFUSED
  *                                 ←     ATTACHED (pid): a process of the job attached
  *
- * Reserved for later, so that numbers never move: ALLOC_ASKED/ALLOC_REPLY, LOCK_ASKED/LOCK_GRANTED/LOCK_REVOKED, DRAIN/DRAINED. */
+ */
 #ifndef GPUD_WIRE_H
 #define GPUD_WIRE_H
 
@@ -49,9 +65,13 @@
 #define GPUD_MSG_WENT_IDLE 7
 #define GPUD_MSG_BYE 8
 #define GPUD_MSG_LAUNCH 9
-#define GPUD_MSG_ALLOC_ASKED 10    /* reserved */
-#define GPUD_MSG_LOCK_ASKED 11     /* reserved */
-#define GPUD_MSG_DRAINED 12        /* reserved */
+#define GPUD_MSG_ALLOC_ASKED 10
+#define GPUD_MSG_LOCK_ASKED 11
+#define GPUD_MSG_LOCK_BACK 12
+#define GPUD_MSG_LOCK_IS_IN 13
+#define GPUD_MSG_LOCK_WITHDRAWN 14
+#define GPUD_MSG_SWAPPED 15
+#define GPUD_MSG_SLOTS_ASKED 16
 
 #define GPUD_MSG_PING 64
 #define GPUD_MSG_WELCOME 65
@@ -61,11 +81,13 @@
 #define GPUD_MSG_DETACH 69
 #define GPUD_MSG_JOB 70
 #define GPUD_MSG_ATTACHED 71
-#define GPUD_MSG_ALLOC_REPLY 72    /* reserved */
-#define GPUD_MSG_LOCK_GRANTED 73   /* reserved */
-#define GPUD_MSG_LOCK_REVOKED 74   /* reserved */
-#define GPUD_MSG_DRAIN 75          /* reserved */
+#define GPUD_MSG_ALLOC_REPLY 72
+#define GPUD_MSG_LOCK_GRANTED 73
+#define GPUD_MSG_LOCK_REVOKED 74
+#define GPUD_MSG_SWAP_OUT 75
 #define GPUD_MSG_QUEUED 76
+#define GPUD_MSG_SLOTS 77
+#define GPUD_MSG_LOCK_REFUSED 78
 
 #define GPUD_ROLE_HOOK 1
 #define GPUD_ROLE_LAUNCHER 2
@@ -167,9 +189,42 @@ struct gpud_msg_edge {          /* WENT_ACTIVE, WENT_IDLE */
     uint64_t when_ns;
 };
 
+/* LOCK_ASKED, LOCK_WITHDRAWN, LOCK_GRANTED, LOCK_REVOKED, LOCK_IS_IN, LOCK_BACK: about the device lock. */
+struct gpud_msg_lock {
+    struct gpud_msg head;
+    uint32_t slots;             /* bit per device slot */
+    uint32_t flags;             /* GPUD_LOCK_… below */
+    uint64_t epoch;             /* of the grant; in LOCK_ASKED and LOCK_WITHDRAWN: the process's own number of the request */
+    uint64_t time_ns;           /* LOCK_ASKED: waits at most so long (UINT64_MAX: for ever); LOCK_GRANTED: end of the turn;
+                                   LOCK_REVOKED: deadline for LOCK_BACK; LOCK_IS_IN, LOCK_BACK: how long it took */
+    uint64_t bytes;             /* LOCK_ASKED: what must come in; LOCK_IS_IN: what came in; LOCK_GRANTED: of memory
+                                   that can leave, at most so much may be on the device (UINT64_MAX: any); sent again, with the
+                                   same epoch, as that changes */
+};
+#define GPUD_LOCK_EXPLICIT 1    /* LOCK_ASKED: by gpud_acquire; idle_release does not hold for it */
+#define GPUD_LOCK_OVERRUN 2     /* LOCK_BACK: not drained by the deadline; the process still works on the device, the gate is shut */
+#define GPUD_LOCK_SHORT 4       /* LOCK_IS_IN: not all could come in; the rest is still in the host slots */
+#define GPUD_LOCK_NEVER 8       /* LOCK_BACK: work that cannot end (open capture, persistent kernel): refused, holder goes on */
+#define GPUD_LOCK_AGAIN 16      /* LOCK_GRANTED: nothing new; look at your page. Nothing at all to who has given that grant back since */
+#define GPUD_LOCK_LEVEL 32      /* LOCK_GRANTED: of a grant under which memory comes in, `bytes` alone is new. Likewise */
+
+/* ALLOC_ASKED, ALLOC_REPLY, SWAP_OUT, SWAPPED, SLOTS_ASKED, SLOTS: about memory of one device. */
+struct gpud_msg_memory {
+    struct gpud_msg head;
+    uint32_t slot;
+    uint32_t code;              /* ALLOC_REPLY, SLOTS: 0 = yes, else GPUD_MEMORY_NO_*; SWAPPED: 0 goes on, 1 done, 2 failed */
+    uint64_t request;           /* the asker's own number, in the answer too */
+    uint64_t bytes;             /* asked; SWAP_OUT: at least so much; SWAPPED: left so far */
+    uint64_t time_ns;           /* ALLOC_ASKED: waits at most; else 0 */
+};
+#define GPUD_MEMORY_NO_LIMIT 1  /* over the tenant's own limit */
+#define GPUD_MEMORY_NO_DEVICE 2 /* nobody can give so much */
+#define GPUD_MEMORY_NO_TIME 3   /* waited as long as the policy says */
+#define GPUD_MEMORY_NO_HOST 4   /* the host tier is full */
+
 /* Followed by text_bytes of UTF-8 (no terminating zero). LAUNCH: lines `key=value`, keys: class, name, label.K, command,
  * gpu. JOB: lines `NAME=value`, environment for the job. REFUSED, DETACH, QUEUED: a sentence for the user. */
-struct gpud_msg_text {          /* LAUNCH, JOB, REFUSED, DETACH, ATTACHED, QUEUED */
+struct gpud_msg_text {          /* LAUNCH, JOB, REFUSED, DETACH, ATTACHED, QUEUED, LOCK_REFUSED (code: the request) */
     struct gpud_msg head;
     uint32_t code;              /* JOB: job id; REFUSED: GPUD_REFUSED_*; ATTACHED: pid; QUEUED: seconds that it may take at most,
                                    UINT32_MAX: no bound; else 0 */
@@ -187,6 +242,8 @@ _Static_assert(sizeof(struct gpud_msg_device_slots) == 16 + 4 * GPUD_MAX_DEVICES
 _Static_assert(sizeof(struct gpud_peer_page) == 24, "peer page");
 _Static_assert(sizeof(struct gpud_msg_peers) == 16 + 24 * GPUD_MAX_PEERS, "peers");
 _Static_assert(sizeof(struct gpud_msg_edge) == 24, "edge");
+_Static_assert(sizeof(struct gpud_msg_lock) == 40, "lock");
+_Static_assert(sizeof(struct gpud_msg_memory) == 40, "memory");
 _Static_assert(sizeof(struct gpud_msg_text) == 16, "text");
 
 #endif

@@ -239,9 +239,10 @@ static void put_counters(struct node *node, const char *type, bool always)
         put(log, "{\"type\":\"%s\",\"device\":%u,\"model_ns\":%" PRIu64 ",\"busy_ns\":%" PRIu64 ",\"copy_busy_ns\":%" PRIu64
             ",\"overrun_ns\":%" PRIu64 ",\"overruns\":%" PRIu64 ",\"copy_overrun_ns\":%" PRIu64 ",\"kernels\":%" PRIu64 ",\"copies\":%" PRIu64
             ",\"switches\":%" PRIu64 ",\"switch_ns\":%" PRIu64 ",\"cuts\":%" PRIu64 ",\"host_timed\":%" PRIu64 ",\"moved\":%" PRIu64
-            ",\"moved_ns\":%" PRIu64 ",\"shifted_ns\":%" PRIu64 ",\"lost_lines\":%" PRIu64 ",\"valid\":%s}\n",
+            ",\"moved_ns\":%" PRIu64 ",\"shifted_ns\":%" PRIu64 ",\"lost_lines\":%" PRIu64 ",\"memory_peak\":%" PRIu64 ",\"valid\":%s}\n",
             type, i, device_model(node, device_clock()), c.busy_ns, c.copy_busy_ns, c.overrun_ns, c.overruns, c.copy_overrun_ns, c.kernels,
-            c.copies, c.switches, c.switch_ns, c.cuts, c.host_timed, c.moved, c.moved_ns, c.shifted_ns, log->lost, c.overrun_ns * 100 > c.busy_ns || log->lost ? "false" : "true");
+            c.copies, c.switches, c.switch_ns, c.cuts, c.host_timed, c.moved, c.moved_ns, c.shifted_ns, log->lost,
+            node->memory[i].peak, c.overrun_ns * 100 > c.busy_ns || log->lost ? "false" : "true");
     }
 }
 

@@ -60,11 +60,18 @@ uint64_t memory_available(const struct memory *m)
     return taken < m->total ? m->total - taken : 0;
 }
 
+static void use(struct memory *m, uint64_t bytes)
+{
+    m->used += bytes;
+    if (m->used > m->peak)
+        m->peak = m->used;
+}
+
 int memory_charge(struct memory *m, uint64_t bytes)
 {
     if (bytes > memory_available(m))
         return -ENOMEM;
-    m->used += bytes;
+    use(m, bytes);
     return 0;
 }
 
@@ -111,7 +118,7 @@ int memory_alloc(struct memory *m, const void *holder, uint64_t bytes, uint64_t 
     memmove(&m->ranges[index + 1], &m->ranges[index], (m->count - index) * sizeof *m->ranges);
     m->ranges[index] = (struct memory_range){ .offset = *offset, .bytes = bytes, .id = ++m->ids, .holder = holder, .count = 1 };
     m->count++;
-    m->used += bytes;
+    use(m, bytes);
     return 0;
 }
 

@@ -19,6 +19,7 @@ struct memory {
     int fd;                             /* sparse memfd of total bytes; −1: none (tests) */
     uint64_t total, reserved;           /* reserved: taken by the driver, at the end */
     uint64_t used;                      /* ranges and contexts */
+    uint64_t peak;                      /* the most that was in use at once, so far */
     uint64_t ids;
     struct memory_range *ranges;        /* in use, by offset */
     uint32_t count, room;

@@ -14,6 +14,16 @@ static int differ(const char *a, const char *b)
     return *a != *b;
 }
 
+/* nvmlDeviceGetMemoryInfo, by whatever version. */
+static int is_nvml_memory(const char *name)
+{
+    const char *begin = "nvmlDeviceGetMemoryInfo";
+
+    while (*begin && *begin == *name)
+        begin++, name++;
+    return !*begin;
+}
+
 int gpud_row_of(const char *name)
 {
     for (int row = 0; row < gpud_row_count; row++)
@@ -32,6 +42,11 @@ void *gpud_classify(void *handle, const char *name, uintptr_t caller)
     }
     if (__builtin_expect(caller >= gpud_next_dlsym_begin && caller < gpud_next_dlsym_end, 0))
         next = gpud_libc_dlsym;
+    if (name && name[0] == 'n' && handle != RTLD_NEXT_HANDLE && is_nvml_memory(name)) {
+        if (!__atomic_load_n(&gpud_environment_known, __ATOMIC_ACQUIRE))
+            gpud_remember_environment();
+        return gpud_disabled ? (void *)next : (void *)gpud_dlsym_nvml;
+    }
     if (!name || name[0] != 'c' || name[1] != 'u' || name[2] < 'A' || name[2] > 'Z')
         return (void *)next;
     if (!__atomic_load_n(&gpud_environment_known, __ATOMIC_ACQUIRE))

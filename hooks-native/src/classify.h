@@ -22,6 +22,8 @@ void *gpud_dlsym_handle(void *handle, const char *name);
 bool gpud_anywhere(const char *name);
 /* RTLD_DEFAULT, and it is not: it may still be in what the caller itself is linked with. Else fails as dlsym fails. */
 void *gpud_dlsym_local(void *handle, const char *name);
+/* query_nvml.c. NVML's entries of how much memory there is: ours, in front of what the handle yields. */
+void *gpud_dlsym_nvml(void *handle, const char *name);
 
 #pragma GCC visibility pop
 #endif

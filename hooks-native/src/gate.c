@@ -2,6 +2,7 @@
 #include "gate.h"
 
 #include "budget.h"
+#include "gate_memory.h"
 #include "presence.h"
 #include "real.h"
 #include "sample.h"
@@ -11,7 +12,6 @@
 
 #define GPUD_PASS_DRAWN 16      /* beside those of launch.h and state.h: it was charged, or counted in the window or the rates */
 
-uint32_t gpud_closed;
 uint32_t gpud_captures;
 uint32_t gpud_exiting;
 
@@ -44,6 +44,18 @@ static void fence_if_needed(void)
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
     }
+}
+
+void gpud_slot_mark(struct gpud_slot *slot, uint32_t flags)
+{
+    mark(slot, flags);
+    fence_if_needed();
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+void gpud_slot_unmark(struct gpud_slot *slot, uint32_t flags)
+{
+    unmark(slot, flags);
 }
 
 bool gpud_is_capturing(CUstream stream)
@@ -121,6 +133,8 @@ struct gpud_pass gpud_enter_slow(CUstream stream, const void *function, uint64_t
         word = gpud_load_acquire(&gpud_word);
         if (!gpud_bind(thread)) {
             gpud_hold_end(thread, &hold);
+            if (word & GPUD_WORD_CLOSED && gpud_wait_open(thread))
+                continue;
             edge_for_nothing(woke);
             return pass_unmanaged(thread, stream, word);
         }
@@ -134,13 +148,11 @@ struct gpud_pass gpud_enter_slow(CUstream stream, const void *function, uint64_t
         uint32_t closed = gpud_load(&gpud_closed) & 1u << pass.device;
         if (!closed && gpud_load(thread->gate) == 0)
             pass_open(thread, &hold);
-        else if (closed || !gpud_credit_again(thread, &ask))
+        else if (closed || gpud_load(thread->gate) & GPUD_GATE_GRANT || !gpud_credit_again(thread, &ask))
             gpud_pass_gate(thread, &ask, &hold, &again);
         if (again)
             continue;
-        mark(pass.slot, pass.flags);
-        fence_if_needed();
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        gpud_slot_mark(pass.slot, pass.flags);
         word = gpud_load_acquire(&gpud_word);
         if ((word & ~(uint64_t)GPUD_WORD_REASONS) == thread->bound && !(gpud_load(&gpud_closed) & 1u << pass.device))
             break;

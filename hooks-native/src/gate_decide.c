@@ -156,6 +156,11 @@ static struct gpud_decision until_max_pause(struct gpud_decision held, uint64_t 
     return held;
 }
 
+static bool is_granted(const struct gpud_control_device *knobs, uint32_t gate, const struct gpud_own *own)
+{
+    return !(gate & GPUD_GATE_GRANT) || (own->epoch != 0 && own->epoch == gpud_load_acquire(&knobs->grant_epoch));
+}
+
 /* What holds, in order. A peer above and the own window are overruled by max_pause, what limits the tenant is not: it costs others. */
 static struct gpud_decision look(const struct gpud_control_device *knobs, uint32_t gate, uint32_t device,
                                  const struct gpud_presence_page *const *peers, uint32_t present_count,
@@ -166,8 +171,10 @@ static struct gpud_decision look(const struct gpud_control_device *knobs, uint32
     uint32_t turn = GPUD_TURN_NONE;
     struct gpud_levels levels;
 
-    if (own->bytes != 0)
-        return gate & GPUD_GATE_COPY ? look_at_copy(knobs, own, now) : passes;
+    if ((own->bytes != 0 || own->memory) && !is_granted(knobs, gate, own))
+        return held_for(GPUD_WHY_LOCK, GPUD_GATE_GRANT, GPUD_NEVER);
+    if (own->bytes != 0 || own->memory)
+        return own->bytes != 0 && gate & GPUD_GATE_COPY ? look_at_copy(knobs, own, now) : passes;
     if (gate & GPUD_GATE_PAUSED)
         return held_for(GPUD_WHY_PAUSED, GPUD_GATE_PAUSED, GPUD_NEVER);
     if (gate & GPUD_GATE_PREEMPT)
@@ -180,6 +187,8 @@ static struct gpud_decision look(const struct gpud_control_device *knobs, uint32
     }
     if (own->elsewhere)
         return passes;
+    if (!is_granted(knobs, gate, own))
+        return held_for(GPUD_WHY_LOCK, GPUD_GATE_GRANT, GPUD_NEVER);
     if (gate & (GPUD_GATE_BUDGET | GPUD_GATE_SHARE))
         levels = gpud_levels_read(knobs);
     if (gate & GPUD_GATE_BUDGET) {
@@ -221,7 +230,8 @@ struct gpud_decision gpud_decide(const struct gpud_control_page *control, uint32
         return decision;
     }
     decision = look(knobs, gate, device, peers, present_count, own, now);
-    if (!decision.hold || gpud_load(&control->failsafe) != GPUD_FAILSAFE_OPEN)
+    /* Without the lock nothing runs, whatever the page says of failsafes: memory may be out, or another tenant's be in. */
+    if (!decision.hold || decision.why == GPUD_WHY_LOCK || gpud_load(&control->failsafe) != GPUD_FAILSAFE_OPEN)
         return decision;
     uint64_t end = gpud_sum_to(gpud_load(&control->lease_until_ns), gpud_load(&control->failsafe_after_ns));
     if (end <= now) {

@@ -19,6 +19,7 @@ enum gpud_why {
     GPUD_WHY_BUDGET,        /* holds: the tenant's cap of GPU time is used up */
     GPUD_WHY_RATE,          /* holds: the launches, blocks or bytes that its rate allows are used up */
     GPUD_WHY_SHARE,         /* holds: it is another tenant's turn */
+    GPUD_WHY_LOCK,          /* holds: the device lock is not the tenant's, or its memory is not in yet */
 };
 
 /* What asks. */
@@ -32,7 +33,9 @@ struct gpud_own {
     bool full;                  /* the window has no room, whatever the two say (it is being looked at) */
     uint64_t cost_ns;           /* what this launch is charged with */
     uint64_t blocks;
-    uint64_t bytes;             /* not 0: a copy of so many, which only copy_rate holds */
+    uint64_t bytes;             /* not 0: a copy of so many, which only copy_rate and the device lock hold */
+    bool memory;                /* a memset (or a copy): likewise */
+    uint64_t epoch;             /* of the device lock, as the keeper has taken it in; 0: none */
     uint64_t spent_ns;          /* spent_ns and turn of the own presence page */
     uint32_t turn;
     int64_t forfeit_ns;         /* of the cap: what came while the level was full */

@@ -1,5 +1,7 @@
 /* gate_pass.c: a launch on the slow path asks, waits until it may pass, and takes what it may. */
 #include "budget.h"
+#include "gate_memory.h"
+#include "lock.h"
 #include "spent.h"
 #include "turn.h"
 #include "wait.h"
@@ -51,7 +53,7 @@ static struct gpud_decision decide(const struct gpud_thread *thread, const struc
 static struct gpud_own bring(struct gpud_thread *thread, const struct gpud_ask *ask, const struct gpud_hold *hold, uint64_t now)
 {
     uint32_t device = thread->device;
-    struct gpud_own own = { .held_since_ns = hold->since_ns, .passes = thread->passes, .pass_ns = thread->pass_ns,
+    struct gpud_own own = { .epoch = gpud_load_acquire(&gpud_taken[thread->device]), .held_since_ns = hold->since_ns, .passes = thread->passes, .pass_ns = thread->pass_ns,
                             .cost_ns = ask->cost_ns, .blocks = ask->blocks, .full = hold->full,
                             .spent_ns = gpud_spent(device),
                             .turn = gpud_load(&gpud_presence_at(device)->turn) };
@@ -86,6 +88,8 @@ static bool let_through(struct gpud_thread *thread, struct gpud_ask *ask, const 
     count_passes(thread, decision, ask);
     if (ask->gate & GPUD_GATE_PREEMPT)
         watched = open && gpud_load(&gpud_devices_used) == 1u << device && gpud_watch_anew(thread, now);
+    if (ask->gate & GPUD_GATE_GRANT && open && watched)     /* the daemon takes the epoch out of the page: shut, at once */
+        gpud_watch_also(thread, &gpud_control()->device[device].grant_epoch, gpud_load_acquire(&gpud_taken[device]));
     if (ask->charged || gpud_ask_windowed(ask) || ask->gate & GPUD_GATE_RATE)
         gpud_charge(thread, ask, open && watched, now);
     else if (open && watched)
@@ -105,15 +109,11 @@ void gpud_pass_gate(struct gpud_thread *thread, struct gpud_ask *ask, struct gpu
             *again = true;
             return;
         }
-        struct gpud_decision decision = { .hold = true, .why = GPUD_WHY_PAUSED, .bit = GPUD_GATE_PAUSED,
-                                          .peer = GPUD_NO_PEER, .until_ns = GPUD_NEVER };
-        struct gpud_own own = { 0 };
         uint64_t now = gpud_now();
         gpud_ask_under(ask, thread, gpud_load(&knobs->gate), now);
-        if (!(gpud_load(&gpud_closed) & 1u << device)) {
-            own = bring(thread, ask, hold, now);
-            decision = decide(thread, &own, now);
-        }
+        struct gpud_own own = bring(thread, ask, hold, now);
+        struct gpud_decision decision = decide(thread, &own, now);
+        gpud_closed_holds(device, &decision);
         if (ask->gate & GPUD_GATE_BUDGET)
             gpud_gather(device, &decision);
         gpud_turn_say(device, decision.turn, &hold->asks);

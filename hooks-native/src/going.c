@@ -1,7 +1,9 @@
 /* going.c: streams and contexts that go away, and what of their work is still to be waited for. */
 #include <sched.h>
 
+#include "alloc.h"
 #include "budget.h"
+#include "pool.h"
 #include "presence.h"
 #include "real.h"
 #include "sample.h"
@@ -46,6 +48,7 @@ void gpud_stream_gone(CUstream stream)
     bool found = false;
 
     gpud_window_stream_gone(stream);
+    gpud_pool_stream_gone(stream);
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
         struct gpud_burst *burst = &gpud_bursts[device];
         gpud_burst_begin(burst);
@@ -116,8 +119,12 @@ static void ended(uint32_t only_device, CUcontext context)
 
 void gpud_context_gone(CUcontext context, CUresult result)
 {
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         ended(UINT32_MAX, context);
+        gpud_pool_context_gone(UINT32_MAX, context);
+        if (context != NULL)
+            gpud_ledger_context_gone(UINT32_MAX, context);
+    }
     gpud_sub_total(&gpud_ending, 1);
 }
 
@@ -129,7 +136,11 @@ void gpud_primary_gone(CUdevice ordinal, int reset, CUresult result)
     if (result == CUDA_SUCCESS && !reset && real.cuDevicePrimaryCtxGetState != NULL &&
         real.cuDevicePrimaryCtxGetState(ordinal, &flags, &alive) != CUDA_SUCCESS)
         alive = 0;
-    if (result == CUDA_SUCCESS && !alive)
+    if (result == CUDA_SUCCESS && !alive) {
         ended((uint32_t)ordinal < GPUD_MAX_DEVICES ? gpud_load(&gpud_slot_of[ordinal]) : GPUD_UNMANAGED, NULL);
+        if ((uint32_t)ordinal < GPUD_POOL_DEVICES)
+            gpud_pool_context_gone((uint32_t)ordinal, NULL);
+        gpud_ledger_context_gone((uint32_t)ordinal, NULL);
+    }
     gpud_sub_total(&gpud_ending, 1);
 }

@@ -3,17 +3,21 @@
 #define _GNU_SOURCE
 #include "keeper.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include "budget.h"
 #include "cost.h"
 #include "entry.h"
+#include "host_slots.h"
+#include "lock.h"
 #include "log.h"
+#include "pool.h"
+#include "quota.h"
+#include "quota_wait.h"
 #include "sample.h"
 #include "session.h"
 #include "state.h"
+#include "swap_ask.h"
 #include "turn.h"
 #include "wait.h"
 
@@ -21,13 +25,10 @@
 #define ATTACH_WITHIN_NS GPUD_SECOND
 #define LEAVE_WITHIN_NS (100 * GPUD_MILLISECOND)
 #define BYE_WITHIN_NS (5 * GPUD_MILLISECOND)
-#define LINGER_NS (10 * GPUD_MILLISECOND)       /* after idle: programs with short pauses pay no wake-up call */
 #define DEFAULT_PERIOD_NS (500 * GPUD_MICROSECOND)
 #define SHORTEST_PERIOD_NS (100 * GPUD_MICROSECOND)
-#define LONGEST_PERIOD_NS (100 * GPUD_MILLISECOND)
-#define DEAF_NS (100 * GPUD_MILLISECOND)         /* where no edge can wake it */
+#define LONGEST_PERIOD_NS GPUD_KEEPER_LINGERS_NS   /* a longer sleep is one that active devices forbid */
 
-uint32_t gpud_keeper_asleep;
 static uint32_t started;        /* 1: there is a keeper, or there cannot be one */
 static uint32_t outcome;        /* futex word. 1: the first try to attach has ended */
 static uint32_t waiting;        /* threads in gpud_initialised() */
@@ -36,8 +37,6 @@ static uint32_t shut_out;       /* 1: the policy does not let this program in */
 static uint32_t parted;         /* futex word. 1: the keeper has said good-bye */
 static struct gpud_config config;
 static struct gpud_session session;
-/* Application threads write one byte to [1] to wake it. A socket pair, so that it is known again, and no write raises SIGPIPE. */
-static struct gpud_descriptor wake_ends[2] = { GPUD_NO_DESCRIPTOR, GPUD_NO_DESCRIPTOR };
 
 /* What the keeper knows of a device, from wake-up to wake-up. */
 static struct look {
@@ -67,28 +66,6 @@ void gpud_keeper_shut_out(void)
     gpud_store_release(&shut_out, 1);
 }
 
-void gpud_keeper_wake(void)
-{
-    if (__atomic_exchange_n(&gpud_keeper_asleep, 0, __ATOMIC_SEQ_CST) == 1 && gpud_descriptor_is_ours(&wake_ends[1])) {
-        int saved = errno;
-        send(gpud_load(&wake_ends[1].fd), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-        errno = saved;
-    }
-}
-
-/* Without it the keeper wakes by the clock, so failure only costs time. */
-static void make_wake_ends(void)
-{
-    int ends[2];
-
-    gpud_descriptor_drop(&wake_ends[0]);
-    gpud_descriptor_drop(&wake_ends[1]);
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0) {
-        gpud_descriptor_keep(&wake_ends[0], ends[0]);
-        gpud_descriptor_keep(&wake_ends[1], ends[1]);
-    }
-}
-
 static uint64_t period_of(uint32_t device)
 {
     uint64_t half = gpud_load(&gpud_control()->device[device].resume_after_ns) / 2;
@@ -115,7 +92,7 @@ static uint64_t look_at_devices(uint64_t now)
         uint64_t next_turn = gpud_turn_idle(device, now);
         again = next_turn < again ? next_turn : again;
         if (GPUD_EDGE_ACTIVE(edge) || edge != looks[device].edge)
-            linger_until_ns = now + LINGER_NS;
+            linger_until_ns = now + GPUD_KEEPER_LINGERS_NS;
         looks[device] = (struct look){ edge, marks.entered };
         if (now < linger_until_ns && edge != 0) {
             uint64_t next = now + period_of(device);
@@ -125,56 +102,13 @@ static uint64_t look_at_devices(uint64_t now)
     return again;
 }
 
-static bool any_active(void)
-{
-    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
-        if (GPUD_EDGE_ACTIVE(gpud_load_total(gpud_edge_word(gpud_presence_at(device)))))
-            return true;
-    }
-    return false;
-}
-
-/* Sleeps until something comes, or `until`. */
-static void sleep_until(uint64_t until, bool full)
-{
-    struct pollfd on[2] = {
-        { .fd = wake_ends[0].fd, .events = POLLIN },
-        { .fd = session.socket.fd, .events = (short)(POLLIN | (full ? POLLOUT : 0)) },
-    };
-    uint64_t now = gpud_now();
-
-    if (wake_ends[1].fd < 0 && until > now + DEAF_NS)
-        until = now + DEAF_NS;
-    struct timespec left = gpud_timespec(until > now ? until - now : 0);
-
-    if (until == GPUD_NEVER || until > now + LINGER_NS) {
-        gpud_store_total(&gpud_keeper_asleep, 1);
-        if ((gpud_load_acquire(&gpud_managed) && any_active()) || gpud_load_total(&gpud_exiting)) {
-            gpud_store_total(&gpud_keeper_asleep, 0);
-            return;
-        }
-    }
-    ppoll(on, 2, until == GPUD_NEVER ? NULL : &left, NULL);
-    gpud_store_total(&gpud_keeper_asleep, 0);
-    gpud_add(&gpud_activity()->keeper_wakes, 1);
-    if (on[0].revents & POLLIN) {
-        char bytes[64];
-        while (gpud_descriptor_is_ours(&wake_ends[0]) && recv(wake_ends[0].fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
-            ;
-    }
-    /* Somebody closed all descriptors: ours are made anew, what now has their numbers is not touched. */
-    if (!gpud_descriptor_is_ours(&wake_ends[0]) || !gpud_descriptor_is_ours(&wake_ends[1]))
-        make_wake_ends();
-    if (session.socket.fd >= 0 && !gpud_descriptor_is_ours(&session.socket))
-        gpud_session_close(&session, 0);
-}
-
 static void *keep(void *unused)
 {
     (void)unused;
     gpud_inside = 1;    /* a driver that comes back through our symbols is not gated here */
     pthread_setname_np(pthread_self(), "gpud");
     while (!gpud_load_total(&gpud_exiting)) {
+        uint32_t heard = gpud_keeper_calls();
         uint64_t now = gpud_now();
         bool full = false;
         gpud_session_try(&session, now);
@@ -183,10 +117,19 @@ static void *keep(void *unused)
         uint64_t until = look_at_devices(now);
         uint64_t due = gpud_session_flush(&session, gpud_now(), &full);
         until = due < until ? due : until;
+        due = gpud_lock_keep(&session, gpud_now(), &full);
+        until = due < until ? due : until;
+        gpud_quota_keep(&session, &full);
+        if (gpud_pools_are_stale()) {
+            gpud_add_total(&gpud_asking, 1);        /* the driver is asked: not while the process or a context ends */
+            if (!gpud_load_total(&gpud_exiting) && !gpud_load_total(&gpud_ending))
+                gpud_pools_look(UINT32_MAX, 0, false);
+            gpud_sub_total(&gpud_asking, 1);
+        }
         if (session.state == GPUD_SESSION_CLOSED)
             until = session.retry_ns < until ? session.retry_ns : until;
         until = session.deadline_ns < until ? session.deadline_ns : until;
-        sleep_until(until, full);
+        gpud_keeper_sleep(&session, until, full, heard);
     }
     gpud_session_bye(&session);
     gpud_keeper_outcome();
@@ -215,11 +158,10 @@ static void forked(void)
 {
     gpud_map_dummies();
     gpud_session_forget(&session);
-    gpud_descriptor_drop(&wake_ends[0]);
-    gpud_descriptor_drop(&wake_ends[1]);
+    gpud_keeper_sleep_forget();
     gpud_bind_forget();
     gpud_closed = gpud_exiting = 0;
-    gpud_keeper_asleep = started = outcome = parted = waiting = shut_out = 0;
+    started = outcome = parted = waiting = shut_out = 0;
     in_line_until_ns = 0;
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
         looks[device] = (struct look){ 0, 0 };
@@ -232,6 +174,10 @@ static void forked(void)
     gpud_budget_fork();
     gpud_turn_fork();
     gpud_alloc_forget();
+    gpud_lock_forget();
+    gpud_pool_forget();
+    gpud_host_forget();
+    gpud_swap_ask_forget();
     gpud_log_forget();
     gpud_live = 0;
 }
@@ -262,7 +208,7 @@ static bool start_keeper(void)
     if (!config.usable)
         return false;
     gpud_session_start(&session, &config);
-    make_wake_ends();
+    gpud_keeper_wakeable();
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);

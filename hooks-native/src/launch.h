@@ -11,7 +11,9 @@
 #ifndef GPUD_LAUNCH_H
 #define GPUD_LAUNCH_H
 
-#include "cuda_types.h"
+#include <stdbool.h>
+
+#include "cuda_api.h"
 #include "gpud_page.h"
 
 struct gpud_pass {
@@ -60,10 +62,60 @@ CUresult gpud_initialised(void);
 void gpud_capture_began(CUstream stream);
 void gpud_capture_ended(CUstream stream);
 
-/* RESERVE entries, after the real call succeeded; RELEASE entries, BEFORE the real call (after it, another thread may own the
- * address already). Unknown addresses are ignored. Handles of cuMemCreate come with the top bit set. */
+/* RESERVE entries. What a call may take is asked for before the driver is (refused: CUDA_ERROR_OUT_OF_MEMORY, the driver is not asked), and
+ * settled after it, at what it really took. Where the policy lets allocations wait for room, these wait. Arrays have keys of their own. */
+struct gpud_charge {
+    uint64_t bytes;             /* reserved for it */
+    CUcontext context;          /* what it goes with; NULL: nothing */
+    uint32_t ordinal;           /* beyond all devices: nothing is charged */
+    bool refused, ordered;
+};
+struct gpud_charge gpud_reserves(uint64_t bytes);                               /* on the current device */
+struct gpud_charge gpud_reserves_on(int type, int ordinal, uint64_t bytes);     /* at a CUmemLocation */
+/* True: the device was full, and by now may not be: all is to be done once more. */
+bool gpud_reserved(const struct gpud_charge *charge, uint64_t address, uint64_t bytes, CUresult result);
+/* Stream-ordered: what the pool holds is charged. `pool` NULL: the device's current one. */
+struct gpud_charge gpud_reserves_ordered(uint64_t bytes, CUmemoryPool pool, CUstream stream, int per_thread);
+struct gpud_charge gpud_fits(uint64_t bytes);   /* a memory node of a graph, which takes its memory later: nothing is reserved */
+void gpud_pool_made(CUmemoryPool pool, const CUmemPoolProps *props);
+/* Before the real call, after which nobody may ask about it; and after it where the driver refused. */
+uint32_t gpud_pool_ended(CUmemoryPool pool);
+void gpud_pool_stays(CUmemoryPool pool, uint32_t home);
+void gpud_pool_changed(void);
+
+/* RELEASE entries: taken out of the ledger before the real call (after it, another thread may own the address already), given back after
+ * it; put in again where the driver refused. Unknown addresses are ignored. */
+struct gpud_freeing {
+    uint64_t address, bytes, charged, handle, number;
+    CUcontext context;
+    uint32_t ordinal;
+    bool known;
+};
+struct gpud_freeing gpud_frees(uint64_t address);
+void gpud_is_freed(const struct gpud_freeing *freeing, CUresult result);
+
+/* Memory by handles, after the real call succeeded: it stays the program's until the last handle is released and the last mapping gone. What
+ * _made answers is its key in the ledger. */
+uint64_t gpud_handle_made(uint64_t handle);
+void gpud_handle_retained(uint64_t handle, uint64_t address);
+void gpud_handle_mapped(uint64_t start, uint64_t bytes, uint64_t handle);
+void gpud_handle_unmapped(uint64_t start, uint64_t bytes);
+/* Around cuMemRelease, as gpud_frees and gpud_is_freed. */
+struct gpud_freeing gpud_handle_frees(uint64_t handle);
+void gpud_handle_is_freed(const struct gpud_freeing *freeing, CUresult result);
+
+/* The two in one, for what the driver has given, or is about to take back, in any case. */
 void gpud_allocated(uint64_t address, uint64_t bytes);
 void gpud_freed(uint64_t address);
+
+/* QUERY entries, after the real call succeeded: the answers are lowered to the tenant's limit. Any pointer may be NULL. */
+void gpud_limit_info(size_t *left, size_t *total);
+void gpud_limit_total(size_t *total, int ordinal);
+void gpud_limit_info_old(unsigned int *left, unsigned int *total);
+void gpud_limit_total_old(unsigned int *total, int ordinal);
+
+/* MEMSET entries, before the real call; gpud_copied after it. */
+uint64_t gpud_sets(CUstream stream, int per_thread);
 
 /* COPY entries, before the real call: `bytes` go to, from or within the device of the current context. Returns when they may, and what
  * gpud_copied is to be told; 0: nothing. */

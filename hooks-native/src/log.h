@@ -22,6 +22,10 @@ enum gpud_once {
     GPUD_ONCE_BACK,
     GPUD_ONCE_UNMANAGED,
     GPUD_ONCE_IN_LINE,
+    GPUD_ONCE_UNPINNED,
+    GPUD_ONCE_CORRUPT,
+    GPUD_ONCE_NO_SLOTS,
+    GPUD_ONCE_CUT,
 };
 
 extern enum gpud_level gpud_log_level;

@@ -5,10 +5,13 @@
 #include <sys/socket.h>
 #include "cost.h"
 #include "keeper.h"
+#include "lock.h"
 #include "log.h"
+#include "quota_wait.h"
 #include "real.h"
 #include "session.h"
 #include "state.h"
+#include "swap_ask.h"
 
 #define SULK_NS (2 * GPUD_SECOND)
 #define IN_LINE_SLACK_S 5u      /* the daemon says when it is over; this is for one that does not */
@@ -113,6 +116,10 @@ static void on_text(struct gpud_session *session, const struct gpud_msg_text *me
         on_refused(session, message->code, text);
         return;
     }
+    if (message->head.type == GPUD_MSG_LOCK_REFUSED) {
+        gpud_session_lock_refused(message->code, text);
+        return;
+    }
     if (message->head.type == GPUD_MSG_QUEUED) {
         on_queued(session, message->code, text);
         return;
@@ -164,6 +171,14 @@ static size_t size_of(const struct gpud_msg *head, size_t bytes)
         return sizeof(struct gpud_msg_device_slots);
     case GPUD_MSG_PEERS:
         return sizeof(struct gpud_msg_peers);
+    case GPUD_MSG_LOCK_GRANTED:
+    case GPUD_MSG_LOCK_REVOKED:
+        return sizeof(struct gpud_msg_lock);
+    case GPUD_MSG_ALLOC_REPLY:
+    case GPUD_MSG_SWAP_OUT:
+    case GPUD_MSG_SLOTS:
+        return sizeof(struct gpud_msg_memory);
+    case GPUD_MSG_LOCK_REFUSED:
     case GPUD_MSG_REFUSED:
     case GPUD_MSG_DETACH:
     case GPUD_MSG_QUEUED:
@@ -186,7 +201,7 @@ void gpud_session_message(struct gpud_session *session, const void *packet, size
         wrong = "a message of unknown type";
     else if (size_of(head, bytes) != bytes)
         wrong = "a message of the wrong size";
-    else if (fd_count != 0 && head->type != GPUD_MSG_WELCOME && head->type != GPUD_MSG_PEERS)
+    else if (fd_count != 0 && head->type != GPUD_MSG_WELCOME && head->type != GPUD_MSG_PEERS && head->type != GPUD_MSG_SLOTS)
         wrong = "descriptors that belong to no message";
     if (wrong != NULL) {
         gpud_session_close_all(fds, fd_count);
@@ -206,78 +221,20 @@ void gpud_session_message(struct gpud_session *session, const void *packet, size
     case GPUD_MSG_PEERS:
         gpud_session_peers(session, packet, fds, fd_count);
         break;
+    case GPUD_MSG_LOCK_GRANTED:
+    case GPUD_MSG_LOCK_REVOKED:
+        gpud_session_lock(session, packet);
+        break;
+    case GPUD_MSG_ALLOC_REPLY:
+        gpud_session_alloc_reply(session, packet);
+        break;
+    case GPUD_MSG_SWAP_OUT:
+        gpud_session_swap_out(session, packet);
+        break;
+    case GPUD_MSG_SLOTS:
+        gpud_session_slots(session, packet, fds, fd_count);
+        break;
     default:
         on_text(session, packet);
-    }
-}
-
-/* The descriptors of a packet into `fds`; how many. */
-static uint32_t take_descriptors(struct msghdr *packet, int *fds)
-{
-    uint32_t count = 0;
-
-    for (struct cmsghdr *head = CMSG_FIRSTHDR(packet); head != NULL; head = CMSG_NXTHDR(packet, head)) {
-        if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t here = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < here; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
-            if (count < GPUD_WIRE_MAX_FDS)
-                fds[count++] = fd;
-            else
-                close(fd);
-        }
-    }
-    return count;
-}
-
-void gpud_session_read(struct gpud_session *session)
-{
-    static _Alignas(16) unsigned char packet[GPUD_WIRE_MAX_BYTES + 1];
-    union {
-        struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int) * GPUD_WIRE_MAX_FDS)];
-    } control;
-
-    bool reset = false;
-
-    while (session->state >= GPUD_SESSION_HELLO && session->state <= GPUD_SESSION_READY) {
-        struct iovec part = { .iov_base = packet, .iov_len = sizeof packet };
-        struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.room,
-                                  .msg_controllen = sizeof control.room };
-        int fds[GPUD_WIRE_MAX_FDS];
-        if (!gpud_descriptor_is_ours(&session->socket)) {
-            gpud_session_close(session, 0);
-            return;
-        }
-        ssize_t bytes = recvmsg(session->socket.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-        if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
-            return;
-        if (bytes < 0 && errno == ECONNRESET && !reset) {
-            reset = true;       /* told once, before what the daemon said last: it hung up with something of ours unread */
-            continue;
-        }
-        if (bytes <= 0) {
-            if (session->state != GPUD_SESSION_READY)
-                gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_LOST, "the daemon at %s closed the connection before this program was "
-                         "attached: it is tried again", session->config->socket.sun_path);
-            gpud_session_close(session, 0);
-            return;
-        }
-        uint32_t count = take_descriptors(&message, fds);
-        if (message.msg_flags & MSG_CTRUNC) {
-            gpud_session_close_all(fds, count);
-            gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_NO_FILES, "the descriptors of the daemon's pages do not fit into the limit of "
-                     "open files: this program runs without gpud until they do; raise `ulimit -n`");
-            gpud_session_close(session, GPUD_SECOND);
-            return;
-        }
-        if (message.msg_flags & MSG_TRUNC) {
-            gpud_session_close_all(fds, count);
-            gpud_session_nonsense(session, "a packet that is too long");
-            return;
-        }
-        gpud_session_message(session, packet, (size_t)bytes, fds, count);
     }
 }

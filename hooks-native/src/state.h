@@ -34,7 +34,7 @@ struct gpud_watch {
     const uint64_t *word;
     uint64_t quiet;
 };
-#define GPUD_MAX_WATCH (GPUD_MAX_PEERS + 2)
+#define GPUD_MAX_WATCH (GPUD_MAX_PEERS + 3)
 #define GPUD_MORE_WATCHED 0xff  /* `more`: so many watched words must be quiet */
 #define GPUD_MORE_CREDIT 0x100  /* the launch is taken from the thread's credit (credit.h) */
 #define GPUD_MORE_CHARGED 0x200 /* … GPU time too */
@@ -75,7 +75,7 @@ extern uint32_t gpud_managed;       /* 1: attached, device slots known, not deta
 extern uint32_t gpud_attachment;    /* raised with each new set of own pages */
 extern uint32_t gpud_devices_used;  /* bit per device slot that some thread has launched on */
 extern uint32_t gpud_slot_of[GPUD_MAX_DEVICES];     /* client ordinal → device slot; UINT32_MAX: not managed */
-extern uint32_t gpud_closed;        /* bit per device slot: closed by gpud_close() */
+extern uint32_t gpud_closed;        /* bit per device slot: closed, see closing.c */
 extern uint32_t gpud_holding;       /* threads held at this moment */
 extern uint32_t gpud_captures;      /* open stream captures */
 extern uint32_t gpud_asking;        /* how many of ours are asking the driver right now, outside of launches */
@@ -123,10 +123,15 @@ CUstream gpud_stream_named(CUstream stream, int per_thread);
 /* keeper.c */
 void gpud_keeper_wake(void);                /* callable from any thread; never blocks */
 extern uint32_t gpud_keeper_asleep;         /* 1: it sleeps without a deadline, and an edge must wake it */
-/* Closes a device for good (turn, swap, detach): returns 0 when no launch is past the gate, or -ETIMEDOUT with the gate
- * open again at `deadline_ns`. Keeper only. */
+
+/* closing.c: closed is a device whose memory is not all there. gpud_shut closes it at once: for who knows that no launch is past the gate,
+ * or that none uses what is missing. gpud_close returns 0 when no launch is past the gate, or -ETIMEDOUT at `deadline_ns`, and then it is
+ * open if it was before. Opening and gpud_close: keeper only. */
+void gpud_shut(uint32_t device);
 int gpud_close(uint32_t device, uint64_t deadline_ns);
 void gpud_open(uint32_t device);
+/* For a thread without gate (no daemon): waits a while if its device is closed; true: look again. */
+bool gpud_wait_open(const struct gpud_thread *thread);
 
 /* alloc.c */
 void gpud_alloc_publish(void);              /* counts so far into the pages of the present attachment */

@@ -10,12 +10,26 @@
 #include GPUD_TEST_GATE     /* tests/counting_gate.h */
 #else
 #include "gate.h"
+#include "pool.h"
 #endif
 
 #define EXPORT __attribute__((visibility("default")))
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
-/* cuMemCreate's handles and addresses share one ledger. */
-#define GPUD_HANDLE_KEY(handle) ((handle) | UINT64_C(1) << 63)
+/* Addresses, cuMemCreate's memory (bit 63, alloc_handle.c) and arrays share one ledger. */
+#define GPUD_ARRAY_KEY(array) ((uintptr_t)(array) | UINT64_C(1) << 62)
+#define GPUD_FREES(key) const struct gpud_freeing freeing_ = gpud_frees(key)
+/* In an entry, before the real call: it is not made where the tenant's limit is reached. */
+#define GPUD_UNLESS_REFUSED(how)                    \
+    again_: __attribute__((unused));                \
+    const struct gpud_charge charge_ = how;         \
+    if (UNLIKELY(charge_.refused)) {                \
+        gpud_inside = 0;                            \
+        return CUDA_ERROR_OUT_OF_MEMORY;            \
+    }
+/* After it. */
+#define GPUD_SETTLE(at, bytes)                                                          \
+    if (UNLIKELY(gpud_reserved(&charge_, result ? 0 : (at), bytes, result)))            \
+        goto again_
 
 static inline CUstream named_stream(CUstream stream, int per_thread)
 {
@@ -72,6 +86,65 @@ static inline uint64_t gpud_bytes_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *list, s
     for (size_t i = 0; list && i < count; i++)
         bytes += gpud_bytes_of(list[i].extent.width, list[i].extent.height, list[i].extent.depth);
     return bytes;
+}
+
+/* Bytes of an array: whole texels, no padding. What the driver refuses anyway counts as nothing. */
+static inline uint64_t gpud_bytes_array(size_t width, size_t height, size_t depth, int format, unsigned int channels)
+{
+    uint64_t each = format == 0x01 || format == 0x08 ? 1 : format == 0x02 || format == 0x09 || format == 0x10 ? 2 : 4;
+
+    return gpud_bytes_of(width * each * (channels ? channels : 1), height ? height : 1, depth ? depth : 1);
+}
+
+static inline uint64_t gpud_bytes_array_2d(const CUDA_ARRAY_DESCRIPTOR *array)
+{
+    return array ? gpud_bytes_array(array->Width, array->Height, 0, array->Format, array->NumChannels) : 0;
+}
+
+#define ARRAY3D_WITHOUT_MEMORY 0xC0     /* sparse, deferred mapping: memory comes from cuMemCreate */
+#define ARRAY3D_CUBEMAP 0x04
+/* With `levels` of mipmaps; layers, of which `Depth` counts, do not shrink. */
+static inline uint64_t gpud_bytes_array_3d(const CUDA_ARRAY3D_DESCRIPTOR *array, unsigned int levels)
+{
+    uint64_t bytes = 0;
+
+    if (!array || array->Flags & ARRAY3D_WITHOUT_MEMORY)
+        return 0;
+    size_t width = array->Width, height = array->Height, depth = array->Depth;
+    for (unsigned int i = 0; i < levels && i < 32; i++) {
+        bytes += gpud_bytes_array(width, height, depth, array->Format, array->NumChannels);
+        width = width > 1 ? width / 2 : 1;
+        height = height > 1 ? height / 2 : height;
+        depth = depth > 1 && !(array->Flags & (0x01 | ARRAY3D_CUBEMAP)) ? depth / 2 : depth;
+    }
+    return bytes;
+}
+
+/* Of the first API. */
+static inline uint64_t gpud_bytes_array_2d_old(const CUDA_ARRAY_DESCRIPTOR_v1 *array)
+{
+    return array ? gpud_bytes_array(array->Width, array->Height, 0, array->Format, array->NumChannels) : 0;
+}
+
+static inline uint64_t gpud_bytes_array_3d_old(const CUDA_ARRAY3D_DESCRIPTOR_v1 *array)
+{
+    if (!array)
+        return 0;
+    const CUDA_ARRAY3D_DESCRIPTOR now = { array->Width, array->Height, array->Depth, array->Format, array->NumChannels, array->Flags };
+    return gpud_bytes_array_3d(&now, 1);
+}
+
+#define NODE_OF_MEMORY 10               /* CU_GRAPH_NODE_TYPE_MEM_ALLOC */
+static inline uint64_t gpud_bytes_node(const CUgraphNodeParams *params)
+{
+    return params && params->type == NODE_OF_MEMORY ? params->alloc.bytesize : 0;
+}
+
+#define PITCH_STEP 512
+/* What a pitched allocation will take, before the driver says. */
+static inline uint64_t gpud_bytes_pitched(size_t width, size_t height)
+{
+    return gpud_bytes_of((width + PITCH_STEP - 1) / PITCH_STEP * PITCH_STEP, height, 1);
 }
 
 static inline void gpud_begins(CUstream stream, int per_thread)
@@ -145,6 +218,17 @@ static bool launch_straight_on(void)
         return result;                                                                   \
     }
 
+#define POOL_BODY(next_table, name, arguments, takes, instead, before, after)            \
+    {                                                                                    \
+        STRAIGHT_ON(next_table, name, arguments);                                        \
+        gpud_inside = 1;                                                                 \
+        before;                                                                          \
+        CUresult result = (takes) ? (instead) : next_table.name arguments;               \
+        after;                                                                           \
+        gpud_inside = 0;                                                                 \
+        return result;                                                                   \
+    }
+
 #define BOTH(name, parameters, body, ...)                                                \
     EXPORT CUresult name parameters;                                                     \
     EXPORT CUresult name parameters body(gpud_next, name, __VA_ARGS__)                   \
@@ -160,6 +244,8 @@ static bool launch_straight_on(void)
     BOTH(name, parameters, AROUND_BODY, arguments, __VA_ARGS__, (void)0)
 #define CU_AROUND(kind, since, name, parameters, arguments, before, after) \
     BOTH(name, parameters, AROUND_BODY, arguments, before, after)
+#define CU_POOL(kind, since, name, parameters, arguments, takes, instead, before, after) \
+    BOTH(name, parameters, POOL_BODY, arguments, takes, instead, before, after)
 #include "../tbl/cuda_symbols.h"
 
 #define CU_GATE(since, name, ...) ROW(name)

@@ -5,6 +5,7 @@
 #include "wait.h"
 
 #include <sys/prctl.h>
+#include "lock.h"
 #include "turn.h"
 #include "window.h"
 
@@ -15,6 +16,7 @@
 #define LONGEST_SLEEP_NS (100 * GPUD_MILLISECOND)
 #define SHORTEST_SLEEP_NS (50 * GPUD_MICROSECOND)
 #define LIMITED_SLEEP_NS (5 * GPUD_MILLISECOND)  /* held by a limit: the daemon changes levels without waking anybody */
+#define LOCKED_SLEEP_NS (20 * GPUD_MILLISECOND)  /* the keeper wakes it when the device is its own; one just about to sleep is missed */
 #define WINDOW_SLEEP_NS (2 * GPUD_MILLISECOND)
 #define FOLLOW_NS GPUD_MILLISECOND  /* behind the lead: it wakes the others, unless one was just about to sleep */
 
@@ -40,6 +42,16 @@ static void wait_no_more(const struct gpud_hold *hold)
         gpud_sub_total(&gpud_presence_at(hold->device)->waiting, 1);
 }
 
+/* The thread is held for want of the device lock, or no longer: the keeper asks for it as long as one is. */
+static void ask_for_lock(struct gpud_hold *hold, bool asks)
+{
+    if (asks && !hold->locked)
+        gpud_lock_wait(hold->device);
+    else if (!asks && hold->locked)
+        gpud_lock_wait_end(hold->device);
+    hold->locked = asks;
+}
+
 /* New pages, or the thread is on another device: what was noted before is out of date. The pause goes on. */
 static void move(struct gpud_thread *thread, struct gpud_hold *hold)
 {
@@ -49,6 +61,7 @@ static void move(struct gpud_thread *thread, struct gpud_hold *hold)
         gpud_store(&hold->slot->holding, 0);
     wait_no_more(hold);
     gpud_turn_leave(hold->device, &hold->asks);
+    ask_for_lock(hold, false);
     hold->lead = false;
     begin(thread, hold, hold->since_ns);
 }
@@ -102,6 +115,8 @@ static uint64_t patience(const struct gpud_decision *decision, uint32_t device)
 
     if (is_limit(decision))
         return LIMITED_SLEEP_NS;
+    if (decision->why == GPUD_WHY_LOCK)
+        return LOCKED_SLEEP_NS;
     if (decision->why == GPUD_WHY_PAUSED || half > LONGEST_SLEEP_NS)
         return LONGEST_SLEEP_NS;
     return half < SHORTEST_SLEEP_NS ? SHORTEST_SLEEP_NS : half;
@@ -119,10 +134,13 @@ void gpud_hold_step(struct gpud_thread *thread, struct gpud_hold *hold, const st
     if (fresh)
         gpud_add_total(&gpud_holding, 1);
     try_to_lead(hold);
+    ask_for_lock(hold, decision->why == GPUD_WHY_LOCK);
     if (decision->why == GPUD_WHY_SHARE && hold->lead) {
         gpud_turn_wait(hold->device, decision, now);
         gpud_turn_finish(hold->device, now);
     }
+    if (decision->why == GPUD_WHY_LOCK)     /* its per-thread default stream only it can ask: the device drains */
+        gpud_turn_finish(hold->device, now);
     if (now < hold->since_ns + SPIN_FIRST_NS && decision->why != GPUD_WHY_WINDOW && !is_limit(decision)) {
         gpud_relax();
         return;
@@ -172,6 +190,7 @@ void gpud_hold_end(struct gpud_thread *thread, struct gpud_hold *hold)
     if (hold->since_ns == 0)
         return;
     gpud_turn_leave(hold->device, &hold->asks);
+    ask_for_lock(hold, false);
     if (hold->slack_ns > 1)
         prctl(PR_SET_TIMERSLACK, hold->slack_ns, 0, 0, 0);
     /* Its slot may be someone else's where new pages came meanwhile. */

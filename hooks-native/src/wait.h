@@ -17,6 +17,7 @@ struct gpud_hold {
     bool lead;                  /* the one thread of the client that wakes precisely and asks the driver */
     bool asks;                  /* one of those that ask for the turn (turn.h) */
     bool full;                  /* the window had room, and then not */
+    bool locked;                /* one of those that ask for the device lock (lock.h) */
 };
 
 /* The launch is held by `decision`: notes it, waits a while, returns for the next look. `seen` is the wake word read before

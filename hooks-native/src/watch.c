@@ -15,6 +15,11 @@ static void watch_word(struct gpud_thread *thread, const uint64_t *word, uint64_
     thread->watch[thread->more++] = (struct gpud_watch){ word, quiet };
 }
 
+void gpud_watch_also(struct gpud_thread *thread, const uint64_t *word, uint64_t quiet)
+{
+    watch_word(thread, word, quiet);
+}
+
 bool gpud_watch_anew(struct gpud_thread *thread, uint64_t now)
 {
     const struct gpud_control_device *knobs = &gpud_control()->device[thread->device];

@@ -9,9 +9,15 @@
  *                                              its thread blocks, or an executable graph and 0
  *   CU_COPY(since, name, parameters, arguments, bytes, stream, per_thread, statement)    statement as in CU_AFTER. Where it is not defined,
  *                                              a CU_AROUND of kind COPY that counts and gates the bytes
+ *   CU_RESERVE(since, name, parameters, arguments, how, statement)     takes device memory: `how` says how much (launch.h). Where it is not
+ *                                              defined, a CU_AROUND that does not call the driver beyond the tenant's limit
+ *   CU_RELEASE(since, name, parameters, arguments, key)     gives back what is in the ledger under the key
+ *   CU_MEMSET(since, name, parameters, arguments, stream, per_thread)     a CU_AROUND of kind MEMSET where it is not defined
  *   CU_AFTER(kind, since, name, parameters, arguments, statement)     statement runs after the real call, sees `result`
  *   CU_BEFORE(kind, since, name, parameters, arguments, statement)    statement runs before the real call
  *   CU_AROUND(kind, since, name, parameters, arguments, before, after)
+ *   CU_POOL(kind, since, name, parameters, arguments, takes, instead, before, after)    where `takes` holds, `instead` is the result, and the
+ *                                              driver is not asked (pool.h). Where it is not defined, a CU_AROUND
  *   CU_OWN(kind, since, name, parameters)      intercepted, the entry is written by hand (resolve.c)
  *   CU_PASS(kind, name)                        not intercepted today: callers get the driver's own pointer
  *   CU_NEED(since, name, parameters)           not intercepted: the hook itself calls it (real.name; NULL if the driver has none)
@@ -45,6 +51,23 @@
     CU_AROUND(COPY, since, name, parameters, arguments, uint64_t counted_ = gpud_copies(bytes, stream, per_thread), \
         gpud_copied(counted_, result); statement)
 #endif
+#ifndef CU_POOL
+#define CU_POOL(kind, since, name, parameters, arguments, takes, instead, before, after) \
+    CU_AROUND(kind, since, name, parameters, arguments, before, after)
+#endif
+#ifndef CU_RESERVE
+#define CU_RESERVE(since, name, parameters, arguments, how, statement)                                      \
+    CU_AROUND(RESERVE, since, name, parameters, arguments, GPUD_UNLESS_REFUSED(how), statement)
+#endif
+#ifndef CU_RELEASE
+#define CU_RELEASE(since, name, parameters, arguments, key)                                                 \
+    CU_AROUND(RELEASE, since, name, parameters, arguments, GPUD_FREES(key), gpud_is_freed(&freeing_, result))
+#endif
+#ifndef CU_MEMSET
+#define CU_MEMSET(since, name, parameters, arguments, stream, per_thread)                                   \
+    CU_AROUND(MEMSET, since, name, parameters, arguments, uint64_t counted_ = gpud_sets(stream, per_thread), \
+        gpud_copied(counted_, result))
+#endif
 /* An entry and its twin for the per-thread default stream. The second `since` is the twin's. */
 #define CU_GATE_TWINS(since, since2, name, parameters, arguments, stream, function, blocks) \
     CU_GATE(since, name, parameters, arguments, stream, 0, function, blocks)                \
@@ -58,6 +81,9 @@
 #define CU_AFTER_TWINS(kind, since, since2, name, suffix, parameters, arguments, statement)        \
     CU_AFTER(kind, since, name, parameters, arguments, enum { per_thread = 0 }; statement)         \
     CU_AFTER(kind, since2, name##suffix, parameters, arguments, enum { per_thread = 1 }; statement)
+#define CU_POOL_TWINS(kind, since, name, parameters, arguments, takes, instead, before, after)                                    \
+    CU_POOL(kind, since, name, parameters, arguments, takes, instead, enum { per_thread = 0 }; before, after)                     \
+    CU_POOL(kind, since, name##_ptsz, parameters, arguments, takes, instead, enum { per_thread = 1 }; before, after)
 #define CU_WAIT_TWINS(kind, since, since2, name, parameters, arguments)              \
     CU_BEFORE(kind, since, name, parameters, arguments, gpud_stream_waits())         \
     CU_BEFORE(kind, since2, name##_ptsz, parameters, arguments, gpud_stream_waits())
@@ -170,30 +196,89 @@ CU_PASS(LIFECYCLE, cuDevicePrimaryCtxRetain)
 CU_PASS(LIFECYCLE, cuGreenCtxCreate)
 CU_PASS(LIFECYCLE, cuCtxFromGreenCtx)
 CU_PASS(LIFECYCLE, cuGreenCtxStreamCreate)
-CU_PASS(LIFECYCLE, cuStreamCreate)
 CU_PASS(LIFECYCLE, cuStreamCreateWithPriority)
 
 /* Device memory. An address is forgotten before the real call frees it: after it, another thread may already own it. */
-CU_AFTER(RESERVE, 3020, cuMemAlloc_v2, (CUdeviceptr *at, size_t bytes), (at, bytes),
-    if (!result) gpud_allocated(*at, bytes))
-CU_AFTER(RESERVE, 3020, cuMemAllocPitch_v2,
+CU_POOL(RESERVE, 3020, cuMemAlloc_v2, (CUdeviceptr *at, size_t bytes), (at, bytes),
+    at && gpud_pool_takes(bytes), gpud_pool_alloc(at, bytes), GPUD_UNLESS_REFUSED(gpud_reserves(bytes)),
+    GPUD_SETTLE(*at, bytes))
+CU_RESERVE(2000, cuMemAlloc, (CUdeviceptr_v1 *at, unsigned int bytes), (at, bytes), gpud_reserves(bytes),
+    GPUD_SETTLE(*at, bytes))
+CU_POOL(RESERVE, 3020, cuMemAllocPitch_v2,
     (CUdeviceptr *at, size_t *pitch, size_t width, size_t height, unsigned int element), (at, pitch, width, height, element),
-    if (!result) gpud_allocated(*at, *pitch * height))
-CU_AFTER(RESERVE, 6000, cuMemAllocManaged, (CUdeviceptr *at, size_t bytes, unsigned int flags), (at, bytes, flags),
-    if (!result) gpud_allocated(*at, bytes))
-CU_AFTER_TWINS(RESERVE, 11020, 11020, cuMemAllocAsync, _ptsz, (CUdeviceptr *at, size_t bytes, CUstream stream),
-    (at, bytes, stream), (void)per_thread; if (!result) gpud_allocated(*at, bytes))
-CU_AFTER_TWINS(RESERVE, 11020, 11020, cuMemAllocFromPoolAsync, _ptsz,
-    (CUdeviceptr *at, size_t bytes, CUmemoryPool pool, CUstream stream), (at, bytes, pool, stream),
-    (void)per_thread; if (!result) gpud_allocated(*at, bytes))
-CU_AFTER(RESERVE, 10020, cuMemCreate,
+    at && gpud_pool_takes(width), gpud_pool_alloc_pitch(at, pitch, width, height, element),
+    GPUD_UNLESS_REFUSED(gpud_reserves(gpud_bytes_pitched(width, height))),
+    GPUD_SETTLE(*at, result ? 0 : *pitch * height))
+CU_RESERVE(2000, cuMemAllocPitch,
+    (CUdeviceptr_v1 *at, unsigned int *pitch, unsigned int width, unsigned int height, unsigned int element),
+    (at, pitch, width, height, element), gpud_reserves(gpud_bytes_pitched(width, height)),
+    GPUD_SETTLE(*at, result ? 0 : (uint64_t)*pitch * height))
+CU_RESERVE(6000, cuMemAllocManaged, (CUdeviceptr *at, size_t bytes, unsigned int flags), (at, bytes, flags), gpud_reserves(bytes),
+    GPUD_SETTLE(*at, bytes))
+CU_POOL_TWINS(RESERVE, 11020, cuMemAllocAsync, (CUdeviceptr *at, size_t bytes, CUstream stream), (at, bytes, stream),
+    at && gpud_pool_takes_ordered(bytes, NULL, stream, per_thread), gpud_pool_alloc_ordered(at, bytes, stream, per_thread),
+    GPUD_UNLESS_REFUSED(gpud_pool_takes_ordered(bytes, NULL, stream, per_thread) ? gpud_reserves(bytes)
+                                                                                 : gpud_reserves_ordered(bytes, NULL, stream, per_thread)),
+    GPUD_SETTLE(*at, bytes))
+CU_POOL_TWINS(RESERVE, 11020, cuMemAllocFromPoolAsync, (CUdeviceptr *at, size_t bytes, CUmemoryPool pool, CUstream stream),
+    (at, bytes, pool, stream), at && pool && gpud_pool_takes_ordered(bytes, pool, stream, per_thread),
+    gpud_pool_alloc_ordered(at, bytes, stream, per_thread),
+    GPUD_UNLESS_REFUSED(pool && gpud_pool_takes_ordered(bytes, pool, stream, per_thread)
+                            ? gpud_reserves(bytes) : gpud_reserves_ordered(bytes, pool, stream, per_thread)),
+    GPUD_SETTLE(*at, bytes))
+CU_RESERVE(10020, cuMemCreate,
     (CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags),
-    (handle, bytes, prop, flags),
-    if (!result && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE) gpud_allocated(GPUD_HANDLE_KEY(*handle), bytes))
-CU_BEFORE(RELEASE, 3020, cuMemFree_v2, (CUdeviceptr at), (at), gpud_freed(at))
-CU_BEFORE(RELEASE, 11020, cuMemFreeAsync, (CUdeviceptr at, CUstream stream), (at, stream), gpud_freed(at))
-CU_BEFORE(RELEASE, 11020, cuMemFreeAsync_ptsz, (CUdeviceptr at, CUstream stream), (at, stream), gpud_freed(at))
-CU_BEFORE(RELEASE, 10020, cuMemRelease, (CUmemGenericAllocationHandle handle), (handle), gpud_freed(GPUD_HANDLE_KEY(handle)))
+    (handle, bytes, prop, flags), gpud_reserves_on(prop ? prop->location.type : 0, prop ? prop->location.id : 0, bytes),
+    GPUD_SETTLE(gpud_handle_made(*handle), bytes))
+CU_RESERVE(3020, cuArrayCreate_v2, (CUarray *array, const CUDA_ARRAY_DESCRIPTOR *of), (array, of),
+    gpud_reserves(gpud_bytes_array_2d(of)), GPUD_SETTLE(GPUD_ARRAY_KEY(*array), charge_.bytes))
+CU_RESERVE(3020, cuArray3DCreate_v2, (CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *of), (array, of),
+    gpud_reserves(gpud_bytes_array_3d(of, 1)), GPUD_SETTLE(GPUD_ARRAY_KEY(*array), charge_.bytes))
+CU_RESERVE(2000, cuArrayCreate, (CUarray *array, const CUDA_ARRAY_DESCRIPTOR_v1 *of), (array, of),
+    gpud_reserves(gpud_bytes_array_2d_old(of)), GPUD_SETTLE(GPUD_ARRAY_KEY(*array), charge_.bytes))
+CU_RESERVE(2000, cuArray3DCreate, (CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR_v1 *of), (array, of),
+    gpud_reserves(gpud_bytes_array_3d_old(of)), GPUD_SETTLE(GPUD_ARRAY_KEY(*array), charge_.bytes))
+CU_RESERVE(5000, cuMipmappedArrayCreate, (CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *of, unsigned int levels),
+    (array, of, levels), gpud_reserves(gpud_bytes_array_3d(of, levels)),
+    GPUD_SETTLE(GPUD_ARRAY_KEY(*array), charge_.bytes))
+CU_RESERVE(11040, cuGraphAddMemAllocNode,
+    (CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *params),
+    (node, graph, before, count, params), gpud_fits(params ? params->bytesize : 0), (void)charge_)
+CU_RESERVE(12020, cuGraphAddNode,
+    (CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, CUgraphNodeParams *params),
+    (node, graph, before, count, params), gpud_fits(gpud_bytes_node(params)), (void)charge_)
+CU_RESERVE(12030, cuGraphAddNode_v2,
+    (CUgraphNode *node, CUgraph graph, const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params),
+    (node, graph, before, edges, count, params), gpud_fits(gpud_bytes_node(params)), (void)charge_)
+CU_AFTER(RESERVE, 11020, cuMemPoolCreate, (CUmemoryPool *pool, const CUmemPoolProps *props), (pool, props),
+    if (!result) gpud_pool_made(*pool, props))
+CU_POOL(RELEASE, 3020, cuMemFree_v2, (CUdeviceptr at), (at), gpud_pool_owns(at), gpud_pool_free(at), GPUD_FREES(at),
+    gpud_is_freed(&freeing_, result))
+CU_POOL_TWINS(RELEASE, 11020, cuMemFreeAsync, (CUdeviceptr at, CUstream stream), (at, stream), gpud_pool_owns(at),
+    gpud_pool_free_ordered(at, stream, per_thread), GPUD_FREES(at), (void)per_thread; gpud_is_freed(&freeing_, result))
+CU_RELEASE(2000, cuMemFree, (CUdeviceptr_v1 at), (at), at)
+CU_AROUND(RELEASE, 10020, cuMemRelease, (CUmemGenericAllocationHandle handle), (handle),
+    const struct gpud_freeing freeing_ = gpud_handle_frees(handle), gpud_handle_is_freed(&freeing_, result))
+CU_AFTER(RESERVE, 11000, cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle *handle, void *at), (handle, at),
+    if (!result) gpud_handle_retained(*handle, (uintptr_t)at))
+CU_AFTER(RESERVE, 10020, cuMemMap,
+    (CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags),
+    (at, bytes, offset, handle, flags), if (!result) gpud_handle_mapped(at, bytes, handle))
+CU_AFTER(RELEASE, 10020, cuMemUnmap, (CUdeviceptr at, size_t bytes), (at, bytes), if (!result) gpud_handle_unmapped(at, bytes))
+CU_RELEASE(2000, cuArrayDestroy, (CUarray array), (array), GPUD_ARRAY_KEY(array))
+CU_RELEASE(5000, cuMipmappedArrayDestroy, (CUmipmappedArray array), (array), GPUD_ARRAY_KEY(array))
+CU_AROUND(RELEASE, 11020, cuMemPoolDestroy, (CUmemoryPool pool), (pool), const uint32_t home_ = gpud_pool_ended(pool),
+    if (result) gpud_pool_stays(pool, home_))
+CU_AFTER(RELEASE, 11040, cuDeviceGraphMemTrim, (CUdevice device), (device), if (!result) gpud_pool_changed())
+
+/* How much there is: what the tenant's limit makes of it. */
+CU_AFTER(QUERY, 3020, cuMemGetInfo_v2, (size_t *left, size_t *total), (left, total), if (!result) gpud_limit_info(left, total))
+CU_AFTER(QUERY, 2000, cuMemGetInfo, (unsigned int *left, unsigned int *total), (left, total),
+    if (!result) gpud_limit_info_old(left, total))
+CU_AFTER(QUERY, 3020, cuDeviceTotalMem_v2, (size_t *total, CUdevice device), (total, device),
+    if (!result) gpud_limit_total(total, device))
+CU_AFTER(QUERY, 2000, cuDeviceTotalMem, (unsigned int *total, CUdevice device), (total, device),
+    if (!result) gpud_limit_total_old(total, device))
 
 /* What is behind a function or an executable graph goes, or changes: what is known of its cost with it. */
 CU_BEFORE(LIFECYCLE, 10000, cuGraphExecDestroy, (CUgraphExec graph), (graph), gpud_function_gone(graph))
@@ -231,7 +316,7 @@ CU_NEED(2000, cuDeviceGet, (CUdevice *device, int ordinal))
 CU_NEED(2000, cuDeviceGetCount, (int *count))
 CU_NEED(9020, cuDeviceGetUuid, (CUuuid *uuid, CUdevice device))
 CU_NEED(11040, cuDeviceGetUuid_v2, (CUuuid *uuid, CUdevice device))
-CU_NEED(3020, cuDeviceTotalMem_v2, (size_t *bytes, CUdevice device))
+CU_NEED(11040, cuDeviceGetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute attribute, void *value))
 CU_NEED(7000, cuDevicePrimaryCtxGetState, (CUdevice device, unsigned int *flags, int *alive))
 CU_NEED(4000, cuCtxGetCurrent, (CUcontext *context))
 CU_NEED(2000, cuCtxGetDevice, (CUdevice *device))
@@ -243,8 +328,17 @@ CU_NEED(10010, cuStreamGetCaptureInfo, (CUstream stream, CUstreamCaptureStatus *
 CU_NEED(10010, cuStreamGetCaptureInfo_ptsz, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id))
 CU_NEED(10010, cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *mode))
 CU_NEED(2020, cuDriverGetVersion, (int *version))
+CU_NEED(2000, cuStreamCreate, (CUstream *stream, unsigned int flags))
+CU_NEED(6050, cuMemHostRegister_v2, (void *at, size_t bytes, unsigned int flags))
+CU_NEED(10020, cuMemAddressReserve, (CUdeviceptr *at, size_t bytes, size_t alignment, CUdeviceptr near, unsigned long long flags))
+CU_NEED(10020, cuMemAddressFree, (CUdeviceptr at, size_t bytes))
+CU_NEED(10020, cuMemSetAccess, (CUdeviceptr at, size_t bytes, const CUmemAccessDesc *list, size_t count))
+CU_NEED(11020, cuDeviceGetDefaultMemPool, (CUmemoryPool *pool, CUdevice device))
+CU_NEED(11020, cuDeviceGetMemPool, (CUmemoryPool *pool, CUdevice device))
 
 #include "cuda_copies.h"
+#include "cuda_sets.h"
+#include "cuda_pool.h"
 #include "cuda_pass.h"
 
 #undef CU_GATE
@@ -254,7 +348,12 @@ CU_NEED(2020, cuDriverGetVersion, (int *version))
 #undef CU_OWN
 #undef CU_PASS
 #undef CU_NEED
+#undef CU_RESERVE
+#undef CU_RELEASE
+#undef CU_MEMSET
 #undef CU_COPY
+#undef CU_POOL
+#undef CU_POOL_TWINS
 #undef CU_COPY_TWINS
 #undef CU_GATE_TWINS
 #undef CU_AFTER_TWINS

@@ -1,4 +1,6 @@
 /* counting_gate.c: counts what interception reports. */
+#include "classify.h"
+#include "entry.h"
 #include "counting_gate.h"
 
 struct counting counting;
@@ -109,6 +111,66 @@ void gpud_freed(uint64_t address)
 {
     (void)address;
     COUNT(freed);
+}
+
+struct gpud_charge gpud_reserves(uint64_t bytes)
+{
+    return (struct gpud_charge){ .bytes = bytes };
+}
+
+struct gpud_charge gpud_reserves_on(int type, int ordinal, uint64_t bytes)
+{
+    (void)ordinal;
+    return (struct gpud_charge){ .bytes = bytes, .ordinal = type == CU_MEM_LOCATION_TYPE_DEVICE ? 0 : UINT32_MAX };
+}
+
+struct gpud_charge gpud_reserves_ordered(uint64_t bytes, CUmemoryPool pool, CUstream stream, int per_thread)
+{
+    (void)pool, (void)stream;
+    counting.per_thread = per_thread;
+    return (struct gpud_charge){ .bytes = bytes };
+}
+
+struct gpud_charge gpud_fits(uint64_t bytes)
+{
+    return (struct gpud_charge){ .bytes = bytes };
+}
+
+bool gpud_reserved(const struct gpud_charge *charge, uint64_t address, uint64_t bytes, CUresult result)
+{
+    if (result == CUDA_SUCCESS && charge->ordinal == 0)
+        gpud_allocated(address, bytes);
+    return false;
+}
+
+struct gpud_freeing gpud_frees(uint64_t address)
+{
+    gpud_freed(address);
+    return (struct gpud_freeing){ .address = address };
+}
+
+void gpud_is_freed(const struct gpud_freeing *freeing, CUresult result) { (void)freeing, (void)result; }
+void *gpud_dlsym_nvml(void *handle, const char *name) { return gpud_next_dlsym(handle, name); }
+uint64_t gpud_handle_made(uint64_t handle) { return handle; }
+void gpud_handle_retained(uint64_t handle, uint64_t address) { (void)handle, (void)address; }
+void gpud_handle_mapped(uint64_t start, uint64_t bytes, uint64_t handle) { (void)start, (void)bytes, (void)handle; }
+void gpud_handle_unmapped(uint64_t start, uint64_t bytes) { (void)start, (void)bytes; }
+struct gpud_freeing gpud_handle_frees(uint64_t handle) { return gpud_frees(handle); }
+void gpud_handle_is_freed(const struct gpud_freeing *freeing, CUresult result) { (void)freeing, (void)result; }
+void gpud_pool_made(CUmemoryPool pool, const CUmemPoolProps *props) { (void)pool, (void)props; }
+uint32_t gpud_pool_ended(CUmemoryPool pool) { (void)pool; return 0; }
+void gpud_pool_stays(CUmemoryPool pool, uint32_t home) { (void)pool, (void)home; }
+void gpud_pool_changed(void) {}
+void gpud_limit_info(size_t *left, size_t *total) { (void)left, (void)total; }
+void gpud_limit_total(size_t *total, int ordinal) { (void)total, (void)ordinal; }
+void gpud_limit_info_old(unsigned int *left, unsigned int *total) { (void)left, (void)total; }
+void gpud_limit_total_old(unsigned int *total, int ordinal) { (void)total, (void)ordinal; }
+
+uint64_t gpud_sets(CUstream stream, int per_thread)
+{
+    counting.stream = stream;
+    counting.per_thread = per_thread;
+    return 0;
 }
 
 uint64_t gpud_copies(uint64_t bytes, CUstream stream, int per_thread)

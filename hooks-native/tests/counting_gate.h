@@ -77,4 +77,21 @@ static inline void gpud_unmark(void)
     counting_thread.slot.entered--;
 }
 
+/* No pool: the driver is asked. */
+#define gpud_pool_takes(bytes) ((void)(bytes), false)
+#define gpud_pool_takes_ordered(bytes, pool, stream, per_thread) ((void)(per_thread), false)
+#define gpud_pool_owns(at) ((void)(at), false)
+#define gpud_pool_alloc(...) CUDA_ERROR_UNKNOWN
+#define gpud_pool_alloc_pitch(...) CUDA_ERROR_UNKNOWN
+#define gpud_pool_alloc_ordered(...) CUDA_ERROR_UNKNOWN
+#define gpud_pool_free(...) CUDA_ERROR_UNKNOWN
+#define gpud_pool_free_ordered(...) CUDA_ERROR_UNKNOWN
+#define gpud_pool_range(...) CUDA_ERROR_UNKNOWN
+#define gpud_pool_attribute(...) CUDA_ERROR_UNKNOWN
+#define gpud_pool_attributes(...) CUDA_ERROR_UNKNOWN
+#define gpud_pool_of_pool(...) (void)0
+#define gpud_pool_of_pool_set(...) (void)0
+#define gpud_pool_trimmed(...) (void)0
+#define gpud_pool_peer(...) (void)0
+
 #endif

@@ -107,8 +107,8 @@ static void untouched(const struct ways *ways, proc_v1 *v1, proc_v2 *v2)
     void *function = (void *)1;
     int status = -1;
 
-    CHECK(dlsym(ways->handle, "cuMemsetD8_v2") == ways->driver.entry("cuMemsetD8_v2"), "dlsym of an entry not handled");
-    CHECK(by_v2(v2, "cuMemsetD8_v2", 3020) == ways->driver.entry("cuMemsetD8_v2"), "look-up of an entry not handled");
+    CHECK(dlsym(ways->handle, "cuStreamGetPriority") == ways->driver.entry("cuStreamGetPriority"), "dlsym of an entry not handled");
+    CHECK(by_v2(v2, "cuStreamGetPriority", 5050) == ways->driver.entry("cuStreamGetPriority"), "look-up of an entry not handled");
     CHECK(by_v1(v1, "cuStreamCreate", 2000) == ways->driver.entry("cuStreamCreate"), "look-up of an entry not handled");
     dlerror();
     CHECK(!dlsym(ways->handle, "cuNoSuchThing"), "a name that nobody has");

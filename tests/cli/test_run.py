@@ -57,7 +57,7 @@ def test_arguments_that_are_no_utf8_reach_the_program_untouched(gpud: Gpud, daem
 
 def test_hello_names_role_and_versions(gpud: Gpud, daemon: FakeDaemon) -> None:
     gpud("run", "true")
-    assert daemon.hellos[0] == (0x4447, 1, 32, 1, 1, 2, 0, 2, 0, 0)
+    assert daemon.hellos[0] == (0x4447, 1, 32, 1, 1, 2, 0, 3, 0, 0)
 
 
 def test_the_hook_is_preloaded_before_what_was_there(gpud: Gpud, daemon: FakeDaemon, natives: Path, cc: str) -> None:

@@ -39,6 +39,12 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
+def large(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command of a program that knows all bytes of its memory (programs/large.c); append MIB, SEED, ROUNDS, …"""
+    return [str(compiled(tmp_path_factory, "large")), str(PROGRAMS / "counter.ptx"), "add_amount"]
+
+
+@pytest.fixture(scope="session")
 def binary() -> Iterator[Path]:
     """The load generator of the benches."""
     with load_program() as load:

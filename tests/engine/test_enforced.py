@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpud.engine import in_force, signals
+from gpud.engine import in_force, lock_words, signals
 from gpud.engine.enforced import ENFORCED
 from gpud.model import effects as do
 from gpud.model import events as ev
@@ -15,6 +15,7 @@ from gpud.policies.schema import BLOCKS, CLASS_SETTINGS, KNOBS, SIGNALS
 from tests.engine.conftest import UUID, World, board, only
 
 PREEMPT = {"order": "[high, low]", "resume_after": "3ms"}
+REQUIRED = {"preempt": PREEMPT, "exclusive": {"max_hold": "10s"}}
 
 
 def policy(
@@ -26,7 +27,7 @@ def policy(
     admit: str = "",
     limit: str = "",
 ) -> str:
-    settings = arbitrate if arbitrate is not None else PREEMPT if mode == "preempt" else {}
+    settings = arbitrate if arbitrate is not None else REQUIRED.get(mode, {})
     inside = "  ".join(f"{name} = {value}" for name, value in settings.items())
     return f"""
       class high {{ match label("tier") == "online"  {limit} }}
@@ -65,20 +66,32 @@ def done(body: str) -> Any:
         found.append([state.clients[c].words for c in clients])
         found.append([state.clients[c].failsafe for c in clients])
         found.append([e.division for e in only(world.effects, do.Divide)][-1:])
+    found.append(_turns(world))
     asked = [world.launch(label_tier="online"), world.launch(), world.launch()]
     found.append([type(effect).__name__ for _, said in asked for effect in said])
     return found
 
 
+def _turns(world: World) -> Any:
+    """What holds for turns (test_lock.py shows what comes of it)."""
+    state = world.state
+    return [
+        lock_words.terms_of(state, job, slot)
+        for slot in state.devices
+        for job in state.tenants
+        if lock_words.turns_on(state, slot) is not None
+    ]
+
+
 BINDINGS = {
     "pause": "true", "yield": "false", "max_launch_rate": "100/s", "max_block_rate": "100/s", "max_compute": "30%",
     "max_copy_rate": "1GiB/s", "max_inflight": "4", "max_inflight_time": "1ms", "share": "fixed(30%)", "admit": "false",
+    "max_hold": "3s",
 }  # fmt: skip
 
 
 def test_there_is_a_binding_of_each_knob() -> None:
-    assert set(BINDINGS) == ENFORCED.knobs
-    assert set(KNOBS) - ENFORCED.knobs == {"residency", "max_hold"}
+    assert set(BINDINGS) | {"residency"} == ENFORCED.knobs == set(KNOBS), "residency: test_memory_swap.py"
     assert ENFORCED.knobs == set(in_force.ENFORCED) | {"admit"}
 
 
@@ -90,7 +103,7 @@ def test_each_knob_does_something(name: str) -> None:
         assert done(policy(f"low.{name} = {BINDINGS[name]}", mode=mode, arbitrate=arbitrate)) != plain, mode
 
 
-@pytest.mark.parametrize("name", sorted(set(BINDINGS) - {"yield", "share"}))
+@pytest.mark.parametrize("name", sorted(set(BINDINGS) - {"yield", "share", "max_hold"}))
 def test_each_knob_does_something_without_an_arbiter(name: str) -> None:
     assert done(policy(f"low.{name} = {BINDINGS[name]}", mode="")) != done(policy(mode=""))
 
@@ -108,31 +121,41 @@ SETTINGS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "max_inflight_time": ("2ms", "3ms"), "max_pause": ("2s", "3s"), "pass": ("2ms", "3ms"),
     },
     ("arbitrate", "share"): {"period": ("20ms", "30ms"), "reclaim": ("2ms", "3ms")},
+    ("arbitrate", "exclusive"): {
+        "max_hold": ("20s", "30s"), "order": ("[high, low]", "[low, high]"), "queue": ("fifo", "fair"),
+        "min_hold": ("1s", "2s"), "max_wait": ("50s", "60s"), "grace": ("1s", "2s"), "idle_release": ("1s", "2s"),
+    },
     ("failsafe", ""): {"daemon_lost": ("hold", "open"), "after": ("9s", "8s")},
-    ("limit", ""): {"compute": ("30%", "40%"), "tenants": ("1", "9")},
-    ("admit", ""): {"compute": ("100%", "200%"), "when_full": ("reject", "queue(max = 5min)")},
+    ("limit", ""): {
+        "compute": ("30%", "40%"), "tenants": ("1", "9"), "memory": ("1GiB", "2GiB"),
+        "over_memory": ("fail", "wait(max = 9s)"),
+    },
+    ("admit", ""): {
+        "compute": ("100%", "200%"), "memory": ("100%", "200%"), "when_full": ("reject", "queue(max = 5min)"),
+    },
 }  # fmt: skip
 
 
 def test_there_are_values_of_each_setting() -> None:
     assert {block: set(values) for block, values in SETTINGS.items()} == {
-        block: set(names) for block, names in ENFORCED.settings.items()
+        block: set(names) for block, names in ENFORCED.settings.items() if block != ("swap", "")
     }
-    assert set(BLOCKS) - set(SETTINGS) == {("arbitrate", "exclusive"), ("swap", "")}
+    assert ENFORCED.settings.keys() == BLOCKS.keys(), "swap: test_memory_swap.py"
 
 
 def of_block(kind: str, mode: str, values: Mapping[str, str]) -> str:
     inside = "  ".join(f"{name} = {value}" for name, value in values.items())
     if kind == "arbitrate":
-        required = PREEMPT if mode == "preempt" else {"period": "20ms"}
+        required = REQUIRED.get(mode, {"period": "20ms"})
         # Only who may borrow has something to give back within `reclaim`.
         borrows = "low.share = burst(weight = 1)" if "reclaim" in values else ""
         return policy(borrows, mode=mode, arbitrate={**required, **values})
     if kind == "failsafe":
         return policy(failsafe=inside if "daemon_lost" in values else f"daemon_lost = hold  {inside}")
     if kind == "limit":
-        return policy(limit=f"limit {{ {inside} }}")
-    return policy(admit=inside, limit="limit { compute = 60% }")
+        much = "memory = 1GiB  " if "over_memory" in values else ""
+        return policy(limit=f"limit {{ {much}{inside} }}")
+    return policy(admit=inside, limit=f"limit {{ {'memory = 600MiB' if 'memory' in values else 'compute = 60%'} }}")
 
 
 @pytest.mark.parametrize(
@@ -146,6 +169,7 @@ def test_each_setting_does_something(kind: str, mode: str, name: str) -> None:
 def test_each_word_of_a_setting_does_something() -> None:
     found = [done(policy(failsafe=f"daemon_lost = {word}")) for word in ("open", "hold", "closed")]
     assert found[0] != found[1] != found[2] != found[0]
+    assert ENFORCED.words == {("limit", "over_memory"): {"fail", "wait"}}
     hard, soft = (done(policy(limit=f"limit {{ compute = {value} }}")) for value in ("30%", "soft(30%)"))
     assert hard != soft
 
@@ -160,11 +184,11 @@ def test_each_setting_of_a_class_does_something(name: str, value: str) -> None:
 def test_signals_are_those_that_are_measured() -> None:
     """test_signals.py shows that each of them is."""
     of_class = {name for scope, name in ENFORCED.signals if scope == "class"}
-    assert of_class == {*signals._MEASURES, "idle_for", "tenants"}
-    assert {*signals._MEASURES, "idle_for"} == ENFORCED.tenant_signals
-    assert set(SIGNALS) - ENFORCED.signals == {("class", "waiters"), ("class", "longest_wait"), ("gpu", "waiters")}
+    assert of_class == {*signals._MEASURES, "idle_for", "tenants", "waiters", "longest_wait"}
+    assert {*signals._MEASURES, "idle_for", "longest_wait"} == ENFORCED.tenant_signals
+    assert set(SIGNALS) == ENFORCED.signals
 
 
 def test_what_is_left_is_refused_by_name() -> None:
-    assert ENFORCED.arbiters == {"open", "preempt", "share"}
+    assert ENFORCED.arbiters == {"open", "preempt", "share", "exclusive"}
     assert not ENFORCED.actuators

@@ -59,7 +59,7 @@ def test_places_and_twice_the_device_in_promises() -> None:
     assert [asks(label_plan="gold") for _ in range(3)] == ["SendJob", "SendJob", "SendQueued"]
     silver = {"label_plan": "silver", "label.gpud.io/compute": "40%"}
     assert [asks(**silver) for _ in range(4)] == ["SendJob", "SendJob", "SendJob", "SendQueued"]
-    assert world.state.waiting[0].text == "the class gold has 2 jobs on device 0, as many as it may (quotas.gpol:16)"
+    assert world.state.waiting[0].text == "the class gold has 2 jobs on device 0, as many as it may (quotas.gpol:17)"
     assert world.state.waiting[1].text == (
         "40% of compute do not fit on device 0: 200% of 200% are promised (policy quotas)"
     )

@@ -259,6 +259,8 @@ async def test_policies_that_nothing_applies(tmp_path: Path, policies: Path) -> 
 
 async def test_what_is_not_enforced_is_refused_only_where_it_is_applied(tmp_path: Path, policies: Path) -> None:
     turns = SHARE.replace("share { period = 20ms }", "exclusive { max_hold = 30s }").replace("share = equal", "")
+    tiers = 'tiers = [host(max = 2GiB), disk(path = "/x", max = 9GiB)]'
+    turns = turns.replace("arbitrate", f"swap {{ {tiers} }}  arbitrate")
     write(policies, s=turns)
     async with daemon(tmp_path) as d:
         assert d.quiet_ns == MILLISECOND
@@ -266,7 +268,7 @@ async def test_what_is_not_enforced_is_refused_only_where_it_is_applied(tmp_path
         view = await d.reloader.reload("asked")
         assert view.rejected is not None
         assert "GP404" in view.rejected.text
-        assert "`arbitrate exclusive`" in view.rejected.text
+        assert "`disk(…)`" in view.rejected.text
 
 
 async def test_a_start_whose_directory_hangs_takes_the_last_good_set(

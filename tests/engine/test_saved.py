@@ -9,9 +9,10 @@ from gpud.engine import saved
 from gpud.engine.state import State
 from gpud.model import effects as do
 from gpud.model import events as ev
+from gpud.model.counters import Counters
 from gpud.model.ids import ClientId, Slot
 from gpud.model.units import SECOND
-from tests.engine.conftest import World, asks, board, new_state, only
+from tests.engine.conftest import UUID, World, asks, board, new_state, only
 
 
 def restart(world: World, dead: frozenset[int] = frozenset(), boot: str = "b") -> State:
@@ -54,6 +55,35 @@ def test_a_client_that_comes_back_finds_its_words_in_the_new_page(world: World) 
     assert not only(effects, do.SendAttached)
     assert world.state.adopted == 1
     assert high in world.state.clients[low].peers
+
+
+def test_what_contexts_take_is_kept_and_measured_only_of_who_is_back() -> None:
+    text = "class all { match any  limit { memory = 512MiB  over_memory = wait(max = 10s) } }"
+    world = World(running=board(("limits", text)))
+    launcher = world.launch()[0]
+    one, two = world.ready(launcher), world.ready(launcher)
+    mib = 1 << 20
+
+    def told(used: dict[ClientId, int], held: dict[ClientId, int]) -> None:
+        processes = tuple(
+            ev.Process(pid=world.state.clients[c].who.pid, started=1, user="ann", command="x", used_bytes=used[c] * mib)
+            for c in used
+        )
+        seen = ev.Seen(total_bytes=1 << 30, used_bytes=0, processes=processes)
+        reserved = {(c, Slot(0)): Counters(reserved_bytes=count * mib) for c, count in held.items()}
+        world.react(ev.DriverTold(devices={UUID: seen}, held=reserved))
+
+    told({one: 108, two: 308}, {one: 100, two: 300})
+    restart(world)
+    come_back(world, one)
+    assert world.state.clients[one].words[Slot(0)].overhead_bytes == 16 * mib
+    asked = ev.AllocAsked(client=one, slot=Slot(0), request=1, bytes=100 * mib, time_ns=0, held={})
+    assert not only(world.react(asked), do.SendAllocReply), "what the other one has is not known yet"
+    told({one: 108, two: 308}, {one: 100})
+    assert world.state.clients[one].words[Slot(0)].overhead_bytes == 16 * mib
+    come_back(world, two)
+    told({one: 108, two: 308}, {one: 100, two: 300})
+    assert world.state.clients[one].words[Slot(0)].overhead_bytes == 16 * mib
 
 
 def test_who_does_not_come_back_is_gone_after_ten_seconds(world: World) -> None:

@@ -128,6 +128,29 @@ class Outside:
     def send_peers(self, client: ClientId, serial: int, peers: tuple[PeerEntry, ...]) -> None:
         self.seen.append(f"peers {client}")
 
+    def send_alloc_reply(self, client: ClientId, slot: Slot, request: int, code: int) -> None:
+        self.seen.append(f"alloc {client} {request} {code}")
+
+    def send_lock_granted(
+        self, client: ClientId, slots: frozenset[Slot], epoch: int, until_ns: int, count: int
+    ) -> None:
+        pass
+
+    def send_lock_again(self, client: ClientId, slots: frozenset[Slot], epoch: int) -> None:
+        pass
+
+    def send_lock_revoked(self, client: ClientId, slots: frozenset[Slot], epoch: int, deadline_ns: int) -> None:
+        pass
+
+    def send_lock_refused(self, client: ClientId, request: int, text: str) -> None:
+        pass
+
+    def send_swap_out(self, client: ClientId, slot: Slot, request: int, count: int) -> None:
+        self.seen.append(f"swap out {client} {count}")
+
+    def send_host_slots(self, client: ClientId, slot: Slot, request: int, made: int, fd: int | None, code: int) -> None:
+        self.seen.append(f"host {client} {made} {fd is not None} {code}")
+
     def send_job(self, session: SessionId, job: JobId, environment: tuple[tuple[str, str], ...]) -> None:
         self.seen.append(f"job {job}")
 
@@ -421,3 +444,38 @@ async def test_sets_that_ran_before_leave_nothing_behind(autojump_clock: trio.te
             await trio.sleep(2)  # somebody is there, whose lease wakes the engine
         assert [ref() is None for ref in old] == [True, True, False]
         assert gc.get_freeze_count() > 10_000
+
+
+async def test_host_slots_are_handed_over_or_it_is_said_why_not_and_they_end_with_the_client() -> None:
+    outside = Outside()
+    async with running(outside, board(("s", _SWAPS))) as (engine, send):
+        await send.send(asks(1, 10))
+        for count in (1 << 20, 1 << 20, 1 << 20):
+            asked = ev.SlotsAsked(client=ClientId(1), slot=Slot(0), request=1, bytes=count)
+            await send.send(asked)
+        with trio.fail_after(10):
+            while sum(seen.startswith("host") for seen in outside.seen) < 3:
+                await trio.lowlevel.checkpoint()
+        assert sorted(seen for seen in outside.seen if seen.startswith("host")) == [
+            "host 1 0 False 4", "host 1 1048576 True 0", "host 1 1048576 True 0",
+        ]  # fmt: skip
+        assert engine.state.moves.host.used == 2 << 20
+        await send.send(ev.Detached(client=ClientId(1), session=SessionId(1), reason="x"))
+        await wait_all_tasks_blocked()
+        assert engine.state.moves.host.used == 0
+
+
+_SWAPS = "class a { match any }  arbitrate exclusive { max_hold = 9s }  swap { tiers = [host(max = 2MiB)] }"
+
+
+async def test_an_allocation_that_does_not_fit_is_judged_by_what_is_held_now() -> None:
+    outside = Outside()
+    async with running(outside, board(("l", "class a { match any  limit { memory = 1MiB } }"))) as (_, send):
+        await send.send(asks(1, 10))
+        await send.send(ev.Mapped(client=ClientId(1)))
+        await send.send(ev.DevicesReported(client=ClientId(1), devices=((b"u" * 16, 1 << 30),)))
+        await wait_all_tasks_blocked()
+        outside.now = {(ClientId(1), Slot(0)): Counters(reserved_bytes=1 << 20)}
+        await send.send(ev.AllocAsked(client=ClientId(1), slot=Slot(0), request=3, bytes=4096, time_ns=0))
+        await wait_all_tasks_blocked()
+        assert outside.seen[-1] == "alloc 1 3 1"

@@ -48,7 +48,7 @@ class Side:
 
     def spend(self, ns: int) -> None:
         at = layout.presence_device_at(self.presence, S2)
-        layout.PRESENCE_DEVICE.pack_into(self.presence, at, 1, 1, 0, 0, ns, 0, 1, 0)
+        layout.PRESENCE_DEVICE.pack_into(self.presence, at, 1, 1, 0, 0, ns, 0, 1, 0, 0, 0, 0)
 
 
 def entry(number: int) -> PeerWords:

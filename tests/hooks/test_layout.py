@@ -65,18 +65,19 @@ def test_offsets_of_devices(slot: int) -> None:
             "gate wake rank unit peer_count others_active max_inflight pass_launches resume_after_ns max_pause_ns "
             "max_inflight_ns memory_limit level_seq cap_rate_ppm cap_base_ns cap_t0_ns cap_burst_ns cap_flags "
             "share_rate_ppm share_base_ns share_t0_ns share_turn_ns draw_ns pass_ns launch_rate block_rate copy_rate "
-            "burst_ns others_lag_ns generation grant_epoch grant_until_ns tenant others_edges watched",
+            "burst_ns others_lag_ns generation grant_epoch grant_until_ns tenant others_edges watched "
+            "memory_flags others_reserved overhead_bytes lock_flags lock_place",
         ),
         (
             "gpud_presence_device",
             layout.PRESENCE_DEVICE,
-            "active edges idle_since_ns inflight spent_ns waiting turn full_ns",
+            "active edges idle_since_ns inflight spent_ns waiting turn full_ns reserved_bytes lock holds",
         ),
         (
             "gpud_activity_device",
             layout.ACTIVITY_DEVICE_HEAD,
             "used_bytes allocations launches_failed passed copy_bytes last_finish_ns samples clean calls factor_ppm "
-            "estimated",
+            "estimated resident_bytes host_bytes lazy_bytes pinned_bytes swap_done_bytes swap_total_bytes",
         ),
         (
             "gpud_slot",

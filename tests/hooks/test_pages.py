@@ -229,8 +229,8 @@ def test_sums(store: PageStore) -> None:
         fields = (10, 9, 7, 2, 100, thread + 1, *held)
         layout.SLOT.pack_into(sides[1].activity, layout.slot_offset(2, thread), *fields)
     at = layout.presence_device_at(sides[1].presence, 2)
-    layout.PRESENCE_DEVICE.pack_into(sides[1].presence, at, 1, 3, 77, 5, 51, 4, 1, 52)
-    head = (4096, 2, 1, 8, 53, 66, 54, 55, 56, 57, 1)
+    layout.PRESENCE_DEVICE.pack_into(sides[1].presence, at, 1, 3, 77, 5, 51, 4, 1, 52, 58, 2, 3)
+    head = (4096, 2, 1, 8, 53, 66, 54, 55, 56, 57, 1, 59, 60, 61, 62, 63, 64)
     layout.ACTIVITY_DEVICE_HEAD.pack_into(sides[1].activity, layout.activity_device_offset(2), *head)
     layout.SLOT.pack_into(sides[1].activity, layout.slot_offset(5, 0), 999, 0, 0, 0, 0, 1, 0, 0, 0, 0)  # not in use
     sums = store.counters()
@@ -241,7 +241,9 @@ def test_sums(store: PageStore) -> None:
     assert (row.used_bytes, row.allocations, row.launches_failed, row.passed, row.last_finish_ns) == (4096, 2, 1, 8, 66)
     assert (row.spent_ns, row.waiting, row.turn, row.full_ns, row.edges) == (51, 4, 1, 52, 3)
     assert (row.blocks, row.copy_bytes, row.samples, row.clean, row.calls) == (448, 53, 54, 55, 56)
-    assert (row.factor_ppm, row.estimated) == (57, 1)
+    assert (row.factor_ppm, row.estimated, row.lock, row.holds) == (57, 1, 2, 3)
+    assert (row.reserved_bytes, row.resident_bytes, row.host_bytes, row.lazy_bytes) == (58, 59, 60, 61)
+    assert (row.pinned_bytes, row.swap_done_bytes, row.swap_total_bytes) == (62, 63, 64)
     # Of the four threads held, the one that waits longest speaks.
     assert (row.holding, row.hold_reason, row.hold_peer, row.hold_since_ns) == (4, 5, 4, 937)
     assert sums[clients[0], Slot(2)].entered == 0
@@ -395,7 +397,8 @@ def test_pages_that_are_not_what_they_seem(store: PageStore) -> None:
         strange.append(memfd.make_page(layout.PRESENCE, 1, GENERATION, 0))
         os.pwrite(strange[-1], bytes([version]), 4)
         memfd.close_page(strange[-1])
-        refused(strange[-1], activity, f"version {version}, this daemon reads 2 only; install the same gpud for both")
+        told = f"version {version}, this daemon reads {layout.PAGE_VERSION} only; install the same gpud for both"
+        refused(strange[-1], activity, told)
     for fd in (*pipe, small, forged, other, *strange):
         os.close(fd)
     client.close()

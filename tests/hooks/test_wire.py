@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpud.hooks import wire
+from gpud.hooks import wire, wire_lock
 from gpud.hooks.wire import ClientSession, ServerSession, decode, encode
 from gpud.model import refusals
 from gpud.model.errors import ProtocolError, VersionError
@@ -21,6 +21,8 @@ def u(bits: int) -> st.SearchStrategy[int]:
     return st.integers(0, 2**bits - 1)
 
 
+MEMORY = (wire.AllocAsked, wire.AllocReply, wire.SwapOut, wire.Swapped, wire.SlotsAsked, wire.Slots)
+LOCK = (*wire_lock.SAID, wire.LockGranted, wire.LockRevoked)
 words = st.text(st.characters(codec="utf-8", exclude_characters="\n\0="), min_size=1, max_size=30)
 values = st.text(st.characters(codec="utf-8", exclude_characters="\n\0"), max_size=60)
 pairs = st.dictionaries(words, values, max_size=6).map(lambda d: tuple(d.items()))
@@ -44,6 +46,8 @@ messages = st.one_of(
     st.builds(wire.Detach, values),
     st.builds(wire.Attached, u(32)),
     st.builds(wire.Queued, u(32), values),
+    *(st.builds(kind, u(32), u(32), u(64), u(64), u(64)) for kind in (*MEMORY, *LOCK)),
+    st.builds(wire.LockRefused, u(32), values),
 )
 
 
@@ -105,6 +109,10 @@ def test_numbers_and_sizes_are_those_of_the_header() -> None:
     assert len(encode(wire.Peers(0, 0, ()))) == size("struct gpud_msg_peers")
     assert len(encode(wire.PeersMapped(0, 0))) == size("struct gpud_msg_peers_mapped")
     assert len(encode(wire.WentIdle(0, 0, 0))) == size("struct gpud_msg_edge")
+    assert {len(encode(kind(0, 0, 0, 0, 0))) for kind in MEMORY} == {size("struct gpud_msg_memory")}
+    assert {len(encode(kind(0, 0, 0, 0, 0))) for kind in LOCK} == {size("struct gpud_msg_lock")}
+    for name in ("EXPLICIT", "OVERRUN", "SHORT", "NEVER"):
+        assert getattr(wire_lock, name) == getattr(lib, f"GPUD_LOCK_{name}"), name
     assert len(encode(wire.Detach("x"))) == size("struct gpud_msg_text") + 1
 
 
@@ -132,6 +140,10 @@ def test_fields_are_where_the_compiler_puts_them() -> None:
     assert (devices.count, devices.device[1].total_bytes) == (2, 2)  # type: ignore[attr-defined]
     slots = read("gpud_msg_device_slots", wire.DeviceSlots((3, wire.UNMANAGED)))
     assert (slots.count, list(slots.slot)[:3]) == (2, [3, 2**32 - 1, 2**32 - 1])  # type: ignore[attr-defined]
+    memory = read("gpud_msg_memory", wire.AllocAsked(1, 2, 3, 4, 5))
+    assert [getattr(memory, name) for name in wire.AllocAsked._fields] == [1, 2, 3, 4, 5]
+    lock = read("gpud_msg_lock", wire.LockAsked(1, 2, 3, 4, 5))
+    assert [getattr(lock, name) for name in wire.LockAsked._fields] == [1, 2, 3, 4, 5]
     edge = read("gpud_msg_edge", wire.WentActive(1, 2, 3))
     assert (edge.slot, edge.edges, edge.when_ns) == (1, 2, 3)  # type: ignore[attr-defined]
 

@@ -74,11 +74,27 @@ policy "all" {
 
 def test_memory_is_refused_by_name_and_nothing_else() -> None:
     policy = ir_of(f"gpol 1\n{ALL_OF_IT}")
-    assert refused(policy) == [
-        "limit { memory }", "limit { over_memory }", "swap { tiers }", "swap { evict }", "swap { keep }",
-        "admit { memory }", "low.residency",
-    ]  # fmt: skip
+    assert refused(policy) == ["swap", "low.residency"]
     assert refused(policy, EVERYTHING) == []
+    spills = ir_of(f"gpol 1\n{ALL_OF_IT.replace('over_memory = fail', 'over_memory = spill(host)')}")
+    assert refused(spills)[0] == "over_memory = spill"
+    waits = ir_of(f"gpol 1\n{ALL_OF_IT.replace('over_memory = fail', 'over_memory = wait(max = 3s)')}")
+    assert refused(waits) == refused(policy)
+
+
+def test_memory_leaves_between_turns_and_to_the_host() -> None:
+    mode = "exclusive { max_hold = 3min }"
+    leaves = "each low as n { when n.active { n.residency = host } else { n.residency = device } }"
+    host = "swap { tiers = [host(max = 2GiB)]  evict = largest  keep = 1GiB }"
+    assert refused(ir_of(policy_text(f"{host} {leaves}", mode=mode))) == []
+    assert refused(ir_of(policy_text(leaves, mode=mode))) == ["low.residency"], "there is nowhere to go"
+    assert refused(ir_of(policy_text(f"{host} {leaves}", mode="open {}"))) == ["swap", "low.residency"]
+    disk = 'swap { tiers = [host(max = 2GiB), disk(path = "/x", max = 9GiB)] } low.residency = disk'
+    (tier, place) = unenforced(ir_of(policy_text(disk, mode=mode)))
+    assert tier.message == "`disk(…)` is not enforced by this version of gpud"
+    assert tier.helps == ("of tiers, write `host(max = …)` alone",)
+    assert place.message == "`low.residency = disk` is not enforced by this version of gpud"
+    assert place.helps == ("write `device` or `host`",)
 
 
 LITTLE = Enforced(
@@ -106,7 +122,10 @@ def test_a_version_that_does_little_refuses_the_rest_by_name() -> None:
 
 
 def test_an_arbiter_is_refused_as_a_whole() -> None:
-    (one,) = unenforced(ir_of(policy_text("", mode="exclusive { max_hold = 3min  grace = 3s }")))
+    (one,) = unenforced(
+        ir_of(policy_text("", mode="exclusive { max_hold = 3min  grace = 3s }")),
+        evolve(THIS_VERSION, arbiters=THIS_VERSION.arbiters - {"exclusive"}),
+    )
     assert one.message == "`arbitrate exclusive` is not enforced by this version of gpud"
     assert quoted(one.primary) == "arbitrate exclusive"
     assert one.helps == ("write `arbitrate open`, `arbitrate preempt` or `arbitrate share`",)

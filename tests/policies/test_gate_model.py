@@ -84,6 +84,8 @@ def own_of(row: dict[str, Any], case: dict[str, Any]) -> Own:
         cost_ns=when(row, "cost_ns", 1000),
         blocks=when(row, "blocks", 1),
         bytes=when(row, "bytes", 0),
+        memory=row.pop("memory", False),
+        epoch=row.pop("epoch", 0),
         spent_ns=when(row, "spent_ns", 0),
         turn=turn_of(row),
         forfeit_ns=when(row, "forfeit_ns", 0),
@@ -124,6 +126,7 @@ def test_the_model_decides_as_the_table_says(row: dict[str, Any]) -> None:
         lease_until_ns=when(case, "lease_until_ns", 2**62),
         failsafe_opens=case.pop("failsafe", "open") == "open",
         failsafe_after_ns=when(case, "failsafe_after_ns", 30_000_000_000),
+        grant_epoch=case.pop("grant_epoch", 0),
     )
     now = when(case, "now_ns", NOW)
     hold, why, turn = case.pop("expect") == "hold", case.pop("why"), turn_of(case)
@@ -140,6 +143,7 @@ def test_the_model_decides_as_the_table_says(row: dict[str, Any]) -> None:
 def test_the_table_names_every_reason() -> None:
     assert {case["why"] for case in CASES} == {
         "open", "detached", "paused", "peer", "others", "window", "max_pause", "failsafe", "budget", "rate", "share",
+        "lock",
     }  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from gpud.testing.policy_rig import PolicyRig
 ROOT = Path(__file__).parents[2]
 SHIPPED = read_directory(ROOT / "policies")
 SPECIFIED = read_directory(Path(__file__).parent / "spec")
-NAMES = {"preempt-mix", "share-mix", "share-equal", "time-share", "aimd", "tgs", "tidal-mix", "quotas"}
+NAMES = {"preempt-mix", "share-mix", "share-equal", "time-share", "aimd", "tgs", "tidal-mix", "quotas", "turns"}
 VLLM = Plugin(
     name="vllm",
     signals=(Signal("queue_depth", Number, scope=Class), Signal("ttft_p99", Duration, scope=Class)),
@@ -90,14 +90,22 @@ def refused(name: str) -> list[str]:
     return [one.message.split("`")[1] for one in unenforced(ir, THIS_VERSION)]
 
 
-@pytest.mark.parametrize("name", sorted(NAMES - {"time-share", "quotas"}))
-def test_what_is_about_compute_is_enforced_by_this_version(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_each_is_enforced_by_this_version(name: str) -> None:
     assert refused(name) == []
 
 
-def test_of_quotas_the_half_about_memory_is_refused_and_nothing_else() -> None:
-    memory = ["limit { memory }", "limit { over_memory }"]
-    assert refused("quotas") == [*memory * 3, "admit { memory }", "scavenger.residency"]
+def test_of_the_specified_time_share_the_disk_is_refused_and_nothing_else() -> None:
+    ir, _ = resolve_policy(*SPECIFIED.policies["time-share"])
+    assert ir is not None
+    assert [one.message.split("`")[1] for one in unenforced(ir)] == ["disk(…)"]
+
+
+def test_of_the_specified_quotas_what_moves_memory_is_refused_and_nothing_else() -> None:
+    """The shipped one does without."""
+    ir, _ = resolve_policy(*SPECIFIED.policies["quotas"])
+    assert ir is not None
+    assert [one.message.split("`")[1] for one in unenforced(ir)] == ["over_memory = spill", "scavenger.residency"]
 
 
 def test_preempt_mix_says_what_the_specification_says() -> None:
@@ -145,7 +153,7 @@ def test_skipping_ticks_changes_nothing(name: str) -> None:
 def test_the_texts_of_the_specification_have_no_finding() -> None:
     found = check_library(SPECIFIED, PLUGINS)
     assert not found, human(found)
-    assert set(SPECIFIED.policies) == NAMES - {"tgs"} | {"vllm-guard"}
+    assert set(SPECIFIED.policies) == NAMES - {"tgs", "turns"} | {"vllm-guard"}
 
 
 @pytest.mark.parametrize("name", [test.name.text for test, _ in SPECIFIED.tests])

@@ -9,7 +9,16 @@ from gpu_day.model import Step
 HERE = Path(__file__).resolve().parent
 DRIVER = "driver"
 """What needs a GPU names it beside the modules that it needs."""
-STANDIN = ("launch_overhead", "scale")
+STANDIN = ("launch_overhead", "scale", "lock", "alloc")
+DRIVER_ONLY = ("vmm", "swap")
+"""Benches whose programs need no framework."""
+SIMULATED = (
+    *("launch_overhead", "cost", "isolation", "shares", "aimd", "scale"),
+    *("lock", "alloc", "switch", "swap", "soak"),
+)
+"""Benches of the simulated GPU, for a rehearsal."""
+ALONE = ("memory",)
+"""Tests that fill the device: no others beside them."""
 NO_STANDIN = "it needs the stand-in driver, which `make native-test` builds in a checkout"
 NO_RUNTIME = "NVIDIA's CUDA runtime, and so {}, does not run on the simulated driver"
 
@@ -98,6 +107,7 @@ def _tests(places: Places) -> list[Step]:
         ),
         ("two_processes", "a high and a low job: held, resumed, killed", "", (), ""),
         ("profiler", "the profiler beside the hook", "", ("torch",), "PyTorch"),
+        ("memory", "two jobs of 60 and 80 % of the device by turns; a graph after a swap", "", (), ""),
     ]
     found = []
     for name, words, file, modules, runtime in rows:
@@ -115,7 +125,7 @@ def _tests(places: Places) -> list[Step]:
                 needs=("build",),
                 modules=(*_device(places), *modules),
                 skip=NO_RUNTIME.format(runtime) if places.simulated and runtime else "",
-                beside=_beside(places),
+                beside="" if name in ALONE else _beside(places),
             )
         )
     return found
@@ -136,6 +146,8 @@ def _benches(places: Places) -> list[Step]:
         ("shares", "shares of GPU time against their targets", 75.0),
         ("launch_overhead", "what a launch costs more, in PyTorch", 60.0),
         ("aimd", "low finds what high leaves", 60.0),
+        ("vmm", "what virtual memory and plain pinned copies cost", 40.0),
+        ("swap", "memory out and in, against plain copies; from owner to owner", 75.0),
     ]
     found = [
         Step(
@@ -147,7 +159,10 @@ def _benches(places: Places) -> list[Step]:
             least_s=30,
             kind="bench",
             needs=("build",),
-            modules=(*_device(places), "numba_cuda" if places.simulated else "torch"),
+            modules=(
+                *_device(places),
+                *(() if name in DRIVER_ONLY else ("numba_cuda" if places.simulated else "torch",)),
+            ),
         )
         for name, words, limit_s in rows
     ]
@@ -164,6 +179,6 @@ def _benches(places: Places) -> list[Step]:
                 needs=("build",),
                 skip="" if name not in STANDIN or (places.tree / "build" / "c-plain").is_dir() else NO_STANDIN,
             )
-            for name in ("launch_overhead", "cost", "isolation", "shares", "aimd", "scale")
+            for name in SIMULATED
         ]
     return found

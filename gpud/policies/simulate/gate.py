@@ -8,6 +8,7 @@ from gpud.policies.simulate.gate_turn import own_spent, take_turn
 from gpud.policies.simulate.gate_words import (
     BUDGET,
     COPY,
+    GRANT,
     NEVER,
     NONE_LAG,
     PAUSED,
@@ -32,8 +33,8 @@ def decide(words: Words, peers: Sequence[Peer], own: Own, now: int) -> Decision:
     """What the gate says to a launch (or a copy) at `now`."""
     if words.gate and words.detach:
         return Decision(False, "detached")
-    decided = _copy(words, own, now) if own.bytes else _launch(words, peers, own, now)
-    if decided.hold and words.failsafe_opens:
+    decided = _memory(words, own, now) if own.bytes or own.memory else _launch(words, peers, own, now)
+    if decided.hold and decided.why != "lock" and words.failsafe_opens:
         end = later(words.lease_until_ns, words.failsafe_after_ns)
         if end <= now:
             return Decision(False, "failsafe")
@@ -53,6 +54,8 @@ def _launch(words: Words, peers: Sequence[Peer], own: Own, now: int) -> Decision
             passed = _unless_paused_long(held, words.max_pause_ns, own, now)
     if passed.hold or own.elsewhere:
         return passed
+    if not _is_granted(words, own):
+        return Decision(True, "lock")
     for bit, look in ((BUDGET, _cap), (RATE, _rates)):
         held = look(words, peers, own, now) if words.gate & bit else None
         if held is not None:
@@ -66,8 +69,15 @@ def _launch(words: Words, peers: Sequence[Peer], own: Own, now: int) -> Decision
     return passed._replace(turn=turn.turn)
 
 
-def _copy(words: Words, own: Own, now: int) -> Decision:
-    due = own.copied.due(own.bytes, now) if words.gate & COPY else now
+def _is_granted(words: Words, own: Own) -> bool:
+    """The grant is one, and its memory is in."""
+    return not words.gate & GRANT or own.epoch == words.grant_epoch != 0
+
+
+def _memory(words: Words, own: Own, now: int) -> Decision:
+    if not _is_granted(words, own):
+        return Decision(True, "lock")
+    due = own.copied.due(own.bytes, now) if words.gate & COPY and own.bytes else now
     return Decision(True, "rate", due) if due > now else _PASSES
 
 

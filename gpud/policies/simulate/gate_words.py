@@ -119,6 +119,8 @@ class Words(NamedTuple):
     failsafe_opens: bool = True
     """`hold` never opens by itself."""
     failsafe_after_ns: int = 30_000_000_000
+    grant_epoch: int = 0
+    """Of the own grant of the device lock; 0: none."""
 
 
 class Own(NamedTuple):
@@ -140,6 +142,10 @@ class Own(NamedTuple):
     blocks: int = 1
     bytes: int = 0
     """Not 0: a copy asks."""
+    memory: bool = False
+    """A copy or memset asks."""
+    epoch: int = 0
+    """Of the device lock, as taken in; 0: none."""
     spent_ns: int = 0
     turn: int = TURN_NONE
     forfeit_ns: int = 0
@@ -158,7 +164,8 @@ class Decision(NamedTuple):
 
     hold: bool
     why: str
-    """`open`, `detached`, `paused`, `peer`, `others`, `window`, `max_pause`, `failsafe`, `budget`, `rate`, `share`."""
+    """`open`, `detached`, `paused`, `peer`, `others`, `window`, `max_pause`, `failsafe`, `budget`, `rate`, `share`,
+    `lock`."""
     until_ns: int = NEVER
     """When time alone changes the answer."""
     peer: int = NO_PEER

@@ -34,6 +34,13 @@ int check_summary(const char *what)
 
 struct gpud_real real;
 double (*gpud_real_time_scale)(void);
+
+bool gpud_first_call(void)
+{
+    gpud_start();
+    gpud_live = 1;
+    return true;
+}
 int gpud_live = 1;
 __thread int gpud_inside;
 uint32_t fake_violations, fake_queries, fake_primary_owners, fake_event_calls;

@@ -13,13 +13,14 @@ GATES = {
 }  # fmt: skip
 WHYS = (
     "open", "detached", "paused", "peer", "others", "window", "max_pause", "failsafe", "budget", "rate", "share",
+    "lock",
 )  # fmt: skip
 TURNS = ("none", "has", "asks")
 CASE_KEYS = {
     "name", "gate", "rank", "tenant", "resume_after_ns", "max_pause_ns", "max_inflight", "max_inflight_ns",
     "others_active", "others_lag_ns", "detach", "lease_until_ns", "failsafe", "failsafe_after_ns", "cap", "share",
     "writing", "launch_rate", "block_rate", "copy_rate", "burst_ns", "peers", "own", "now_ns", "expect", "why", "peer",
-    "until_ns", "turn",
+    "until_ns", "turn", "grant_epoch",
 }  # fmt: skip
 CAP_KEYS = {"base_ns", "rate_ppm", "t0_ns", "burst_ns", "soft"}
 SHARE_KEYS = {"base_ns", "rate_ppm", "t0_ns", "turn_ns"}
@@ -30,6 +31,7 @@ PEER_KEYS = {
 OWN_KEYS = {
     "held_since_ns", "passes", "pass_ns", "elsewhere", "inflight", "inflight_ns", "full", "cost_ns", "blocks", "bytes",
     "spent_ns", "turn", "forfeit_ns", "gathers", "ignored", "launches_left", "blocks_left", "bytes_left",
+    "memory", "epoch",
 }  # fmt: skip
 NOW = 1_000_000_000_000
 BEYOND = 16
@@ -103,6 +105,8 @@ def own_of(own: dict[str, Any]) -> dict[str, Any]:
         "cost_ns": time_of(own, "cost_ns", 1000),
         "blocks": time_of(own, "blocks", 1),
         "bytes": time_of(own, "bytes", 0),
+        "memory": int(own.get("memory", False)),
+        "epoch": own.get("epoch", 0),
         "spent_ns": time_of(own, "spent_ns", 0),
         "turn": TURNS.index(own.get("turn", "none")),
         "forfeit_ns": signed(own, "forfeit_ns", 0),
@@ -145,6 +149,7 @@ def case_of(case: dict[str, Any]) -> str:
         "launch_rate": time_of(case, "launch_rate", NEVER),
         "block_rate": time_of(case, "block_rate", NEVER),
         "copy_rate": time_of(case, "copy_rate", NEVER),
+        "grant_epoch": case.get("grant_epoch", 0),
         "burst_ns": time_of(case, "burst_ns", 10_000_000),
         "peer_count": len(peers),
         "peers": "{ " + ", ".join(peer_of(peer, i, f"{where}, peers") for i, peer in enumerate(peers)) + " }"

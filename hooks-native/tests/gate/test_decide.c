@@ -27,7 +27,7 @@ struct gate_case {
     uint32_t writing, soft;
     struct gpud_gain cap, share;
     uint64_t cap_burst_ns, share_turn_ns;
-    uint64_t launch_rate, block_rate, copy_rate, burst_ns;
+    uint64_t launch_rate, block_rate, copy_rate, grant_epoch, burst_ns;
     uint32_t peer_count;
     struct peer_case peers[GPUD_MAX_PEERS];
     struct gpud_own own;
@@ -78,7 +78,7 @@ static void put(const struct gate_case *it, uint32_t device)
         .level_seq = it->writing, .cap_base_ns = it->cap.base_ns, .cap_t0_ns = it->cap.t0_ns, .cap_rate_ppm = it->cap.rate_ppm,
         .cap_burst_ns = it->cap_burst_ns, .cap_flags = it->soft ? GPUD_CAP_SOFT : 0, .share_base_ns = it->share.base_ns,
         .share_t0_ns = it->share.t0_ns, .share_rate_ppm = it->share.rate_ppm, .share_turn_ns = it->share_turn_ns,
-        .launch_rate = it->launch_rate, .block_rate = it->block_rate, .copy_rate = it->copy_rate, .burst_ns = it->burst_ns };
+        .launch_rate = it->launch_rate, .block_rate = it->block_rate, .copy_rate = it->copy_rate, .grant_epoch = it->grant_epoch, .burst_ns = it->burst_ns };
     control.lease_until_ns = it->lease_until_ns;
     control.failsafe = it->failsafe;
     control.failsafe_after_ns = it->failsafe_after_ns;
@@ -159,7 +159,7 @@ static void nonsense(void)
             page[i] = random_word(&state);
         for (uint32_t i = 0; i < sizeof own / 8; i++)
             asks[i] = random_word(&state);
-        own.elsewhere = asks[0] & 1, own.full = asks[1] & 1, own.gathers = asks[2] & 1;
+        own.elsewhere = asks[0] & 1, own.full = asks[1] & 1, own.gathers = asks[2] & 1, own.memory = asks[3] & 1;
         own.launches_left.level >>= 8, own.blocks_left.level >>= 8, own.bytes_left.level >>= 8;    /* ours: within bounds */
         control.device[0].peer_count = round % 20 == 0 ? UINT32_MAX : round % 18;
         for (uint32_t i = 0; i < GPUD_MAX_PEERS; i++) {
@@ -175,7 +175,7 @@ static void nonsense(void)
         control.failsafe = round & 1;
         control.detach = 0;
         struct gpud_decision decision = gpud_decide(&control, 0, peers, GPUD_MAX_PEERS, &own, random_word(&state));
-        if (decision.why > GPUD_WHY_SHARE || decision.turn > GPUD_TURN_ASKS || decision.entry > GPUD_MAX_PEERS ||
+        if (decision.why > GPUD_WHY_LOCK || decision.turn > GPUD_TURN_ASKS || decision.entry > GPUD_MAX_PEERS ||
             (decision.hold && (decision.bit & control.device[0].gate) == 0))
             CHECK(false, "round %u: no answer: %u %u %u %u", round, decision.why, decision.turn, decision.entry, decision.bit);
     }

@@ -145,6 +145,40 @@ static inline CUresult standin_launch_kernel(CUfunction f, unsigned int gx, unsi
 #define do_cuMemFreeAsync(at, stream) ((void)(at), (void)(stream), CUDA_SUCCESS)
 #define do_cuMemFreeAsync_ptsz do_cuMemFreeAsync
 #define do_cuMemRelease do_cuMemFree_v2
+#define do_cuMemFree do_cuMemFree_v2
+#define do_cuArrayDestroy do_cuMemFree_v2
+#define do_cuMipmappedArrayDestroy do_cuMemFree_v2
+#define do_cuMemPoolDestroy do_cuMemFree_v2
+#define do_cuDeviceGraphMemTrim do_cuMemFree_v2
+#define do_cuMemAlloc(at, bytes) ((void)(bytes), *(at) = 4096, CUDA_SUCCESS)
+#define do_cuMemAllocPitch(at, pitch, width, height, element) \
+    ((void)(height), (void)(element), *(at) = 4096, *(pitch) = (width), CUDA_SUCCESS)
+#define do_cuArrayCreate_v2(array, of) ((void)(array), (void)(of), CUDA_SUCCESS)
+#define do_cuArray3DCreate_v2 do_cuArrayCreate_v2
+#define do_cuArrayCreate do_cuArrayCreate_v2
+#define do_cuArray3DCreate do_cuArrayCreate_v2
+#define do_cuMemRetainAllocationHandle(handle, at) (*(handle) = (CUmemGenericAllocationHandle)(uintptr_t)(at), CUDA_SUCCESS)
+#define do_cuMemMap(at, bytes, offset, handle, flags) ((void)(at), (void)(bytes), (void)(offset), (void)(handle), (void)(flags), CUDA_SUCCESS)
+#define do_cuMemUnmap(at, bytes) ((void)(at), (void)(bytes), CUDA_SUCCESS)
+#define do_cuGraphAddNode(node, graph, before, count, params) \
+    ((void)(node), (void)(graph), (void)(before), (void)(count), (void)(params), CUDA_SUCCESS)
+#define do_cuGraphAddNode_v2(node, graph, before, edges, count, params) \
+    ((void)(edges), do_cuGraphAddNode(node, graph, before, count, params))
+#define do_cuMipmappedArrayCreate(array, of, levels) ((void)(array), (void)(of), (void)(levels), CUDA_SUCCESS)
+#define do_cuMemPoolCreate do_cuArrayCreate_v2
+#define do_cuGraphAddMemAllocNode(node, graph, before, count, params) \
+    ((void)(node), (void)(graph), (void)(before), (void)(count), (void)(params), CUDA_SUCCESS)
+#define do_cuMemGetInfo_v2(left, total) ((void)(left), (void)(total), CUDA_SUCCESS)
+#define do_cuMemGetInfo do_cuMemGetInfo_v2
+#define do_cuDeviceTotalMem(total, device) ((void)(total), (void)(device), CUDA_SUCCESS)
+#define do_cuMemGetAddressRange_v2(base, bytes, at) ((void)(base), (void)(bytes), (void)(at), CUDA_SUCCESS)
+#define do_cuPointerGetAttribute(data, attribute, at) ((void)(data), (void)(attribute), (void)(at), CUDA_SUCCESS)
+#define do_cuPointerGetAttributes(count, attributes, data, at) ((void)(count), (void)(attributes), (void)(data), (void)(at), CUDA_SUCCESS)
+#define do_cuMemPoolGetAttribute(pool, attribute, value) ((void)(pool), (void)(attribute), (void)(value), CUDA_SUCCESS)
+#define do_cuMemPoolSetAttribute do_cuMemPoolGetAttribute
+#define do_cuMemPoolTrimTo(pool, keep) ((void)(pool), (void)(keep), CUDA_SUCCESS)
+#define do_cuCtxEnablePeerAccess(peer, flags) ((void)(peer), (void)(flags), CUDA_SUCCESS)
+#define do_cuCtxDisablePeerAccess(peer) ((void)(peer), CUDA_SUCCESS)
 
 #define do_cuEventCreate(event, flags) ((void)(flags), standin_event(event))
 #define do_cuEventElapsedTime(ms, start, end) \

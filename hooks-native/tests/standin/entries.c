@@ -52,6 +52,7 @@ static CUresult copied(enum standin_row row)
     {                                                                 \
         return copied(ROW_##name);                                    \
     }
+#define CU_MEMSET(since, name, parameters, arguments, ...) CU_COPY(since, name, parameters, arguments)
 /* Whatever else the driver API has: counted, succeeds, does nothing. */
 #define CU_PASS(kind, name)                                                         \
     EXPORT CUresult name(uintptr_t a, uintptr_t b, uintptr_t c);                    \
@@ -72,7 +73,6 @@ NEED(cuDeviceGet, (CUdevice *device, int ordinal), (device, ordinal))
 NEED(cuDeviceGetCount, (int *count), (count))
 NEED(cuDeviceGetUuid, (CUuuid *uuid, CUdevice device), (uuid, device))
 NEED(cuDeviceGetUuid_v2, (CUuuid *uuid, CUdevice device), (uuid, device))
-NEED(cuDeviceTotalMem_v2, (size_t *bytes, CUdevice device), (bytes, device))
 NEED(cuDevicePrimaryCtxGetState, (CUdevice device, unsigned int *flags, int *alive), (device, flags, alive))
 NEED(cuCtxGetCurrent, (CUcontext *context), (context))
 NEED(cuCtxGetDevice, (CUdevice *device), (device))
@@ -84,6 +84,20 @@ NEED(cuStreamGetCaptureInfo, (CUstream stream, CUstreamCaptureStatus *status, cu
 NEED(cuStreamGetCaptureInfo_ptsz, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id), (stream, status, id))
 NEED(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *mode), (mode))
 NEED(cuDriverGetVersion, (int *version), (version))
+/* Needed by the pool, which the stand-in's programs do not use. */
+#define UNUSED(name, parameters, ...) CUresult name parameters { return standin_called(ROW_##name); }
+UNUSED(cuMemHostRegister_v2, (void *at, size_t bytes, unsigned int flags))
+UNUSED(cuMemAddressReserve, (CUdeviceptr *at, size_t bytes, size_t alignment, CUdeviceptr near, unsigned long long flags))
+UNUSED(cuMemAddressFree, (CUdeviceptr at, size_t bytes))
+UNUSED(cuMemSetAccess, (CUdeviceptr at, size_t bytes, const CUmemAccessDesc *list, size_t count))
+UNUSED(cuDeviceGetDefaultMemPool, (CUmemoryPool *pool, CUdevice device))
+UNUSED(cuDeviceGetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute attribute, void *value))
+UNUSED(cuDeviceGetMemPool, (CUmemoryPool *pool, CUdevice device))
+CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
+{
+    CUresult told = standin_called(ROW_cuStreamCreate);
+    return told ? told : standin_passed(ROW_cuStreamCreate, (uintptr_t)stream, flags, 0);
+}
 
 #define CU_GATE(since, name, ...) [ROW_##name] = { #name, since, (void *)name },
 #define CU_AFTER(kind, since, name, ...) [ROW_##name] = { #name, since, (void *)name },

@@ -1,0 +1,1 @@
+"""What `import gpud` offers to programs: turns on a GPU that several jobs share. Standard library only."""

@@ -1,0 +1,48 @@
+"""What may go wrong with a turn. The codes are those of `hooks-native/include/gpud.h`."""
+
+
+class TurnError(RuntimeError):
+    """No turn was taken, or none released."""
+
+
+class TurnTimeout(TurnError, TimeoutError):
+    """The device did not become free within `timeout`."""
+
+
+class NoHook(TurnError):
+    """The program was not started under gpud."""
+
+
+class NoDaemon(TurnError):
+    """Nobody answers, so no turn can be had."""
+
+
+class NotHeld(TurnError):
+    """Release without acquire."""
+
+
+OK, UNLOCKED = 0, 1
+TIMEOUT, NO_HOOK, NO_DAEMON, NOT_HELD, NO_DEVICE, REFUSED, SYSTEM = -1, -2, -3, -4, -5, -6, -7
+
+_KINDS: dict[int, tuple[type[TurnError], str]] = {
+    TIMEOUT: (TurnTimeout, "{device} did not become free in time: see who has it with `gpud ps`, or wait longer"),
+    NO_HOOK: (NoHook, "the program was not started under gpud: start it with `gpud run`, or set GPUD_OPTIONAL=1"),
+    NO_DAEMON: (NoDaemon, "no gpud daemon answers: start one with `gpud serve`, or set GPUD_OPTIONAL=1"),
+    NOT_HELD: (NotHeld, "{device} is not held by an acquire(): release() without it"),
+    NO_DEVICE: (TurnError, "{device} does not exist for this program: see CUDA_VISIBLE_DEVICES"),
+    REFUSED: (TurnError, "the daemon refused a turn on {device}: see `gpud why`"),
+    SYSTEM: (TurnError, "a turn on {device} failed: out of memory, or a system call failed"),
+}
+
+
+def error_of(code: int, devices: tuple[int, ...]) -> TurnError:
+    """For a code below zero."""
+    kind, text = _KINDS.get(code, (TurnError, f"the hook answered {code} for {{device}}: it is of another version"))
+    return kind(text.format(device=names(devices)))
+
+
+def names(devices: tuple[int, ...]) -> str:
+    """As sentences name them: `the current device`, `device 1`, `devices 0, 1`."""
+    if devices == (-1,):
+        return "the current device"
+    return f"device{'s' if len(devices) > 1 else ''} {', '.join(map(str, devices))}"

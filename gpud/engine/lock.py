@@ -1,0 +1,412 @@
+"""The device lock at work: what clients say of it, and after each event who gets a device and who gives it back. Pure.
+
+A tenant has a device with all its processes there. In each page the epoch stands before a grant is sent. Asked back, a
+process shuts its gate itself, at once or when the turn that its program has taken is released; at the deadline the
+epoch is gone from the page: so nothing that is said late, or not at all, keeps a gate open.
+"""
+
+from typing import Any
+
+from attrs import evolve
+
+from gpud.engine import lock_queue, memory_swap
+from gpud.engine.lock_queue import Line, Request, Terms, Turn, has
+from gpud.engine.lock_words import reachable, sort, terms_of, turns_on, wanted, words
+from gpud.engine.memory_room import short
+from gpud.engine.peers import publish_client
+from gpud.engine.state import Client, State
+from gpud.engine.ticking import hurry
+from gpud.model import effects as do
+from gpud.model import events as ev
+from gpud.model.effects import Effect
+from gpud.model.ids import ClientId, JobId, Slot
+from gpud.model.units import FOREVER_NS, MILLISECOND, SECOND, format_duration
+
+ASK_AGAIN_NS = 1 * SECOND
+"""Who could not leave is asked again then at the earliest."""
+LATE_NS = 1 * SECOND
+"""A client says itself that it waits no more; so much later it is believed to be past saying anything."""
+STALE_NS = 10 * SECOND
+"""After a restart a place in line is kept so long for who has not asked again."""
+AHEAD_NS = 2 * SECOND
+"""… and those behind it wait so long for it, from the first event on: else who comes back first would be first."""
+LOOK_NS = 5 * MILLISECOND, 100 * MILLISECOND
+"""Between two looks whether a holder is idle: at least, at most."""
+MOST_REQUESTS = 64
+"""Of one client at a time; a hook has fewer."""
+TOGETHER_NS = 1 * MILLISECOND
+"""A tick that comes so much too early looks, too."""
+_LOOKS_ALIKE = (ev.WentActive, ev.WentIdle, ev.PluginSample, ev.DriverTold, ev.PeersMapped, ev.AllocAsked, ev.Swapped)
+"""By these nothing of the lock changes."""
+
+_Told = ev.LockAsked | ev.LockWithdrawn | ev.LockIsIn | ev.LockBack
+
+
+def told(state: State, event: _Told, now: int) -> list[Effect]:
+    """A client speaks of the lock. What follows comes with `settle`."""
+    client = state.clients.get(event.client)
+    if client is None or client.session is None:
+        return []
+    match event:
+        case ev.LockAsked():
+            return _ask(state, client, event, now)
+        case ev.LockWithdrawn():
+            keep = (client.id, event.request)
+            lock_queue.drop(state.locks, lambda one: (one.client, one.number) != keep)
+        case ev.LockIsIn():
+            for line in _its(state, client, event.slots, event.epoch):
+                assert line.turn is not None
+                if not event.short:
+                    line.turn.in_ns = line.turn.in_ns or now
+                    line.took_ns[client.job] = min(event.took_ns, max(now - line.turn.since_ns, 0))
+            its = frozenset(slot for slot in event.slots if _its(state, client, frozenset({slot}), event.epoch))
+            memory_swap.is_in(state, evolve(event, slots=its))
+        case ev.LockBack():
+            return _back(state, client, event, now)
+    return []
+
+
+def _its(state: State, client: Client, slots: frozenset[Slot], epoch: int) -> list[Line]:
+    """Lines whose turn it has by that grant; a word about an older one means nothing."""
+    lines = [state.locks.lines[slot] for slot in sorted(slots & state.locks.lines.keys())]
+    return [one for one in lines if one.turn and one.turn.epoch == epoch and client.id in one.turn.clients]
+
+
+def _ask(state: State, client: Client, event: ev.LockAsked, now: int) -> list[Effect]:
+    if not event.slots or event.slots - client.slots():
+        text = "it asks for the lock of a device that it does not have"
+        return [do.SendLockRefused(client=client.id, request=event.request, text=text)]
+    slots = frozenset(slot for slot in event.slots if turns_on(state, slot) is not None)
+    if not slots:
+        return []  # it sees in its page that there are no turns any more
+    locks, before = state.locks, None
+    for one in locks.requests:
+        again = one.number == event.request or one.stale_until_ns is not None
+        if one.client == client.id and again and (one.slots, one.explicit) == (slots, event.explicit):
+            before = one
+            break
+    until = None if event.wait_ns is None else now + event.wait_ns
+    if before is None and sum(one.client == client.id for one in locks.requests) >= MOST_REQUESTS:
+        text = f"it has {MOST_REQUESTS} requests for devices already"
+        return [do.SendLockRefused(client=client.id, request=event.request, text=text)]
+    if before is not None:
+        before.number, before.until_ns, before.stale_until_ns, before.ahead_until_ns = event.request, until, None, None
+    else:
+        locks.requests.append(
+            Request(
+                client=client.id,
+                job=client.job,
+                number=event.request,
+                slots=slots,
+                explicit=event.explicit,
+                since_ns=now,
+                until_ns=until,
+            )
+        )
+    effects: list[Effect] = []
+    for slot in sorted(slots):
+        turn = locks.lines[slot].turn if slot in locks.lines else None
+        if turn is not None and has(locks, client.job, slot) and client.id not in turn.clients:
+            effects += _join(state, client, slot)  # a process of the holder: it may at once
+    return effects
+
+
+def _join(state: State, client: Client, slot: Slot) -> list[Effect]:
+    """Lets a process of the holder in."""
+    turn = state.locks.lines[slot].turn
+    assert turn is not None
+    turn.clients.add(client.id)
+    return [do.SaveState(), *publish_client(state, client), _granted(state, client.id, slot, turn)]
+
+
+def _granted(state: State, client: ClientId, slot: Slot, turn: Turn) -> Effect:
+    until = min(turn.began_ns + terms_of(state, turn.job, slot).max_hold_ns, FOREVER_NS)
+    count = memory_swap.level(state, client, slot, turn)
+    return do.SendLockGranted(client=client, slots=frozenset({slot}), epoch=turn.epoch, until_ns=until, bytes=count)
+
+
+def _back(state: State, client: Client, event: ev.LockBack, now: int) -> list[Effect]:
+    effects: list[Effect] = []
+    for slot in sorted(event.slots & state.locks.lines.keys()):
+        line = state.locks.lines[slot]
+        if line not in _its(state, client, frozenset({slot}), event.epoch):
+            continue
+        turn = line.turn
+        assert turn is not None
+        if event.never:
+            turn.revoked_ns, turn.deadline_ns, turn.overrun, turn.never = None, FOREVER_NS, False, True
+            turn.retry_ns = now + max(terms_of(state, turn.job, slot).grace_ns, ASK_AGAIN_NS)
+            effects += _join(state, client, slot)
+            text = f"{_who(state, turn)} cannot give device {slot} back now: work that does not end by waiting"
+            effects.append(do.Record(level="warning", text=text))
+        elif event.overrun:
+            effects += _overruns(state, slot, turn) if turn.revoked_ns is not None else []
+        else:
+            late = turn.overrun
+            turn.done = turn.revoked_ns is None
+            if lock_queue.leave(line, client.id, now) and late:
+                text = f"{_who(state, turn)} has given device {slot} back, late"
+                effects.append(do.Record(level="info", text=text))
+    return effects
+
+
+def _overruns(state: State, slot: Slot, turn: Turn) -> list[Effect]:
+    if turn.overrun:
+        return []
+    turn.overrun = True
+    grace = format_duration(terms_of(state, turn.job, slot).grace_ns)
+    text = (
+        f"{_who(state, turn)} has not given device {slot} back within {grace}: its gate is shut, and nobody gets the "
+        "device before its work has ended, or it has"
+    )
+    return [do.Record(level="warning", text=text)]
+
+
+def _who(state: State, turn: Turn) -> str:
+    tenant = state.tenants.get(turn.job)
+    return f"job {turn.job} ({tenant.name})" if tenant is not None else f"job {turn.job}"
+
+
+def forget(state: State, client: Client, now: int) -> list[Effect]:
+    """The client is gone, or cannot be talked to any more: whatever it still reads says that it has nothing."""
+    state.heard.discard(client.id)
+    locks, shut = state.locks, False
+    lock_queue.drop(locks, lambda one: one.client != client.id)
+    for line in locks.lines.values():
+        shut = shut or (line.turn is not None and client.id in line.turn.clients)
+        lock_queue.leave(line, client.id, now)
+    if locks.lines:
+        locks.due_ns = now  # a Tick, too, is followed by a look at who is next
+    return publish_client(state, client) if shut else []
+
+
+def settle(state: State, event: ev.Event, effects: list[Effect], now: int) -> list[Effect]:
+    """After each event: gives devices to those who are next, asks for those whose turn is over, tells pages and
+    clients."""
+    told = [effect.client for effect in effects if isinstance(effect, do.SendSlots)]
+    state.heard -= {effect.client for effect in effects if isinstance(effect, do.SendWelcome)}
+    state.heard.update(told)
+    locks = state.locks
+    if not locks.lines and not any(one.arbiter and one.arbiter.turns for one in state.board.arbiters):
+        return []
+    early = locks.due_ns is None or now + TOGETHER_NS < locks.due_ns
+    decided = any(isinstance(effect, do.KnobChanged) for effect in effects)
+    if isinstance(event, (*_LOOKS_ALIKE, ev.Tick)) and early and not told and not decided:
+        return []
+    if state.stopped:
+        locks.due_ns = None
+        return []
+    before = _picture(state)
+    _sync(state, isinstance(event, ev.BoardChanged | ev.DevicesFound), now)
+    done = _greet(state, told)
+    lock_queue.drop(locks, lambda one: now < min(_ends(one)) and one.slots <= state.clients[one.client].slots())
+    for one in locks.requests:
+        if one.stale_until_ns is not None and one.ahead_until_ns is None:
+            one.ahead_until_ns = now + AHEAD_NS
+    done += _late(state, now)
+    granted = lock_queue.advance(locks, _terms(state), lambda one: reachable(state, one), now)
+    sent: list[Effect] = []
+    for grant in granted:
+        sent += _enter(state, grant)
+    fresh = isinstance(event, ev.Tick) and event.reading is not None
+    sent += _take_back(state, fresh, now)
+    sort(state, now)
+    published = _publish(state) + _wake(state)
+    saved: list[Effect] = []
+    after = _picture(state)
+    if after != before or isinstance(event, ev.LockAsked | ev.LockBack | ev.LockWithdrawn):
+        saved.append(do.SaveState())
+        for slot in locks.lines:
+            hurry(state, slot, now)
+    locks.due_ns = _due(state, fresh, now)
+    if after[:-1] == before[:-1]:
+        return [*done, *published, *sent, *saved]  # places alone may be on file a little later: who waits asks again
+    return [*done, *saved, *published, *sent]
+
+
+def _terms(state: State) -> lock_queue.TermsOf:
+    known: dict[tuple[JobId, Slot], Terms] = {}
+
+    def terms(job: JobId, slot: Slot) -> Terms:
+        found = known.get((job, slot))
+        if found is None:
+            found = known[job, slot] = terms_of(state, job, slot)
+        return found
+
+    return terms
+
+
+def _ends(request: Request) -> tuple[int, int]:
+    until = FOREVER_NS if request.until_ns is None else request.until_ns + LATE_NS
+    return until, FOREVER_NS if request.stale_until_ns is None else request.stale_until_ns
+
+
+def _sync(state: State, anew: bool, now: int) -> None:
+    """Devices with turns are those whose policy says so. `anew`: it may have said otherwise until now, and then who is
+    there may have work under way."""
+    locks = state.locks
+    slots = [slot for slot in state.devices if turns_on(state, slot) is not None]
+    order = tuple(sorted(slots, key=lambda slot: state.devices[slot].uuid))
+    if order == locks.order and set(order) == locks.lines.keys():
+        return
+
+    def opens(slot: Slot) -> int:
+        turns = turns_on(state, slot)
+        busy = anew and any(client.id in state.heard for client in state.clients_on(slot))
+        return now + turns.grace_ns if busy and turns is not None else 0
+
+    lock_queue.set_devices(locks, order, opens)
+
+
+def _greet(state: State, told: list[ClientId]) -> list[Effect]:
+    """A client knows its slots now: it hears of what its tenant has, and of what is asked back from it."""
+    effects: list[Effect] = []
+    for client in [state.clients[number] for number in told if number in state.clients]:
+        for slot in sorted(client.slots() & state.locks.lines.keys()):
+            turn = state.locks.lines[slot].turn
+            if turn is None or turn.job != client.job:
+                continue
+            if turn.revoked_ns is None:
+                effects += _join(state, client, slot)
+            elif client.id in turn.clients:
+                effects.append(_revoked(client.id, slot, turn))
+    return effects
+
+
+def _revoked(client: ClientId, slot: Slot, turn: Turn) -> Effect:
+    return do.SendLockRevoked(client=client, slots=frozenset({slot}), epoch=turn.epoch, deadline_ns=turn.deadline_ns)
+
+
+def _late(state: State, now: int) -> list[Effect]:
+    effects: list[Effect] = []
+    for slot, line in state.locks.lines.items():
+        if line.turn is not None and line.turn.revoked_ns is not None and now >= line.turn.deadline_ns:
+            effects += _overruns(state, slot, line.turn)
+    return effects
+
+
+def _enter(state: State, grant: lock_queue.Granted) -> list[Effect]:
+    """All processes of the tenant on these devices get the epoch."""
+    sent: list[Effect] = []
+    for slot in sorted(grant.slots):
+        turn = state.locks.lines[slot].turn
+        assert turn is not None
+        for client in state.clients_on(slot):
+            if client.job == grant.job and client.session is not None and client.id in state.heard:
+                turn.clients.add(client.id)
+                sent.append(_granted(state, client.id, slot, turn))
+    return sent
+
+
+def _take_back(state: State, fresh: bool, now: int) -> list[Effect]:
+    sent: list[Effect] = []
+    for slot, line in state.locks.lines.items():
+        turn = line.turn
+        if turn is None or turn.revoked_ns is not None or not _wanted(state, slot):
+            continue
+        idle = _idle_since(state, slot, turn) if fresh else None
+        if now >= lock_queue.ends_ns(turn, _said(state, slot, turn), idle):
+            lock_queue.revoke(turn, terms_of(state, turn.job, slot), now)
+            sent += [_revoked(client, slot, turn) for client in sorted(turn.clients) if _hears(state, client)]
+    return sent
+
+
+def _said(state: State, slot: Slot, turn: Turn) -> Terms:
+    said = terms_of(state, turn.job, slot)
+    return evolve(said, idle_release_ns=0) if turn.done else said
+
+
+def _wanted(state: State, slot: Slot) -> bool:
+    return wanted(state, slot)
+
+
+def _hears(state: State, client: ClientId) -> bool:
+    return client in state.clients and state.clients[client].session is not None and client in state.heard
+
+
+def _idle_since(state: State, slot: Slot, turn: Turn) -> int | None:
+    """By what was just read; None: one of its processes works there, has taken the turn itself, or is not seen."""
+    if turn.in_ns is None and slot in state.moves.devices:
+        return None  # it comes in
+    since = 0
+    for client in turn.clients:
+        row = state.held.get((client, slot))
+        if row is None or row.active or row.holds:
+            return None
+        since = max(since, row.idle_since_ns)
+    return since
+
+
+def _publish(state: State) -> list[Effect]:
+    """To all whose pages say something else of the lock."""
+    effects: list[Effect] = []
+    seen: set[ClientId] = set()
+    for slot in state.locks.order:
+        for client in state.clients_on(slot):
+            said, now = client.words.get(slot), words(state, client, slot)
+            if said is None or client.id in seen:
+                continue
+            if (said.grant_epoch, said.grant_until_ns, said.lock_flags, said.lock_place) != (
+                now.epoch, now.until_ns, now.flags, now.place,
+            ):  # fmt: skip
+                seen.add(client.id)
+                effects += publish_client(state, client)
+    return effects
+
+
+def _wake(state: State) -> list[Effect]:
+    """Whoever has a device when the first one comes to wait for it: it may be done with it, and asleep."""
+    effects: list[Effect] = []
+    for slot, line in state.locks.lines.items():
+        turn = line.turn
+        if turn is None or turn.revoked_ns is not None:
+            continue
+        if not _wanted(state, slot):
+            turn.told.clear()
+            continue
+        for client in sorted(turn.clients - turn.told):
+            if _hears(state, client):
+                turn.told.add(client)
+                effects.append(do.SendLockAgain(client=client, slots=frozenset({slot}), epoch=turn.epoch))
+    return effects
+
+
+def _picture(state: State) -> list[Any]:
+    """What is on file of turns."""
+    return [
+        (slot, line.turn and (line.turn.epoch, line.turn.revoked_ns, line.turn.overrun, frozenset(line.turn.clients)))
+        for slot, line in state.locks.lines.items()
+    ] + [len(state.locks.requests)]
+
+
+def _due(state: State, fresh: bool, now: int) -> int | None:
+    """When time alone changes something."""
+    due = [end for one in state.locks.requests for end in _ends(one) if end < FOREVER_NS]
+    due += [at for one in state.locks.requests if (at := one.ahead_until_ns) is not None and now < at]
+    for slot, line in state.locks.lines.items():
+        turn = line.turn
+        if turn is None:
+            if now < line.opens_ns:
+                due.append(line.opens_ns)
+            continue
+        if turn.revoked_ns is not None:
+            if not turn.overrun:
+                due.append(turn.deadline_ns)
+            continue
+        if not _wanted(state, slot):
+            continue
+        said = _said(state, slot, turn)
+        due.append(max(lock_queue.ends_ns(turn, said, None), now + 1))
+        idle = _idle_since(state, slot, turn) if fresh else None
+        if said.idle_release_ns < FOREVER_NS:
+            look = min(max(said.idle_release_ns // 4, LOOK_NS[0]), LOOK_NS[1])
+            first = max(turn.began_ns + max(said.min_hold_ns, said.idle_release_ns), now + (look if fresh else 1))
+            due.append(first if idle is None else max(lock_queue.ends_ns(turn, said, idle), now + 1))
+    for one in state.locks.requests:  # who has waited for `max_wait` is first
+        if any(short(state, state.tenants[one.job], slot) for slot in one.slots):
+            due.append(now + LOOK_NS[1])  # nobody tells when there is room
+        for slot in one.slots:
+            at = one.since_ns + terms_of(state, one.job, slot).max_wait_ns
+            if now < at < FOREVER_NS:
+                due.append(at)
+    return min((at for at in due if at < FOREVER_NS), default=None)

@@ -1,0 +1,142 @@
+"""Turns as commands show them. Pure."""
+
+from gpud.engine import lock_queue
+from gpud.engine.explained import of_word, place
+from gpud.engine.in_force import said, tightest
+from gpud.engine.lock_queue import Turn
+from gpud.engine.lock_words import terms_of
+from gpud.engine.memory_room import why_short
+from gpud.engine.standing import arbiter_on
+from gpud.engine.state import State, Tenant
+from gpud.model.ids import JobId, Slot
+from gpud.model.units import FOREVER_NS, MILLISECOND, SECOND, format_duration
+from gpud.model.views import LockView
+
+
+def views(state: State, tenant: Tenant, now: int) -> tuple[LockView, ...]:
+    """One for each of its devices with turns."""
+    slots = {slot for client in tenant.clients if client in state.clients for slot in state.clients[client].slots()}
+    return tuple(view(state, tenant, slot, now) for slot in sorted(slots & state.locks.lines.keys()))
+
+
+def holder(state: State, slot: Slot) -> int | None:
+    """Who has a device, or has yet to leave it."""
+    line = state.locks.lines.get(slot)
+    return line.turn.job if line is not None and line.turn is not None else None
+
+
+def waiters(state: State, slot: Slot) -> int:
+    return len(lock_queue.places(lock_queue.waiting_on(state.locks, slot)))
+
+
+def view(state: State, tenant: Tenant, slot: Slot, now: int) -> LockView:
+    """One job on one device."""
+    line = state.locks.lines.get(slot)
+    if line is None:
+        return LockView(device=slot, state="none", text="there are no turns any more")
+    turn = line.turn
+    asks = [one for one in lock_queue.waiting_on(state.locks, slot) if one.job == tenant.id]
+    if turn is not None and turn.job == tenant.id and not (asks and turn.overrun):
+        return _held(state, tenant, slot, turn, now)
+    if not asks:
+        return LockView(device=slot, state="none", holder=holder(state, slot), text="it does not ask for the device")
+    first = min(asks, key=lambda one: one.since_ns)
+    at = lock_queue.starts_ns(state.locks, slot, tenant.id, lambda job, where: terms_of(state, job, where), now)
+    number = line.places.index(tenant.id) + 1 if tenant.id in line.places else 0
+    return LockView(
+        device=slot,
+        state="waits",
+        place=number,
+        waiting_ns=max(now - first.since_ns, 0),
+        starts_ns=None if at is None else max(at - now, 0),
+        explicit=any(one.explicit for one in asks),
+        holder=holder(state, slot),
+        text=_waits(state, tenant.id, slot, number, at, now),
+        by=_by(state, tenant, slot),
+    )
+
+
+def _held(state: State, tenant: Tenant, slot: Slot, turn: Turn, now: int) -> LockView:
+    others, by = waiters(state, slot), _by(state, tenant, slot)
+    explicit = any(row.holds for (client, where), row in state.held.items() if where == slot and client in turn.clients)
+    if turn.revoked_ns is not None:
+        word, end = ("overruns", None) if turn.overrun else ("leaves", turn.deadline_ns)
+        text = _leaves(state, slot, turn, now)
+    else:
+        word, end = "has" if turn.in_ns is not None else "comes in", turn.began_ns + _hold_ns(state, turn.job, slot)
+        text = f"it has had the device for {_rough(now - turn.began_ns)}"
+        if turn.never:
+            text += ", and could not give it back: it has work that does not end by waiting"
+        elif not others:
+            text += ", and nobody waits"
+        elif end < FOREVER_NS:
+            text += f"; it is asked back {_in(end - now)}, {_jobs(others)}"
+        else:
+            text += f"; its turn has no end, {_jobs(others)}"
+    left = None if end is None or end >= FOREVER_NS else max(end - now, 0)
+    return LockView(
+        device=slot, state=word, left_ns=left, explicit=explicit, holder=tenant.id, text=text, by=by
+    )  # fmt: skip
+
+
+def _waits(state: State, job: JobId, slot: Slot, number: int, at: int | None, now: int) -> str:
+    """`place 2 in line for the device, its turn is estimated in 40s; job 3 (train) has it`"""
+    line = state.locks.lines[slot]
+    when = "nobody can say when its turn is" if at is None else f"its turn is estimated {_in(at - now)}"
+    text = f"place {number} in line for its turn; {when}"
+    missing = why_short(state, state.tenants[job], slot)
+    if missing:
+        return f"it waits in line, but {missing}"
+    turn = line.turn
+    if turn is None:
+        reserved = line.reserved
+        if reserved is not None and line.places[:1] != [reserved.job]:
+            return text
+        kept = reserved is not None and f"; the device is kept for job {reserved.job}, which waits for others, too"
+        return text + (kept or "")
+    name = state.tenants[turn.job].name if turn.job in state.tenants else "?"
+    what = _leaves(state, slot, turn, now) if turn.revoked_ns is not None else "it has the device"
+    return f"{text}; job {turn.job} ({name}): {what}"
+
+
+def _leaves(state: State, slot: Slot, turn: Turn, now: int) -> str:
+    since = _rough(now - (turn.revoked_ns or now))
+    if not turn.overrun:
+        return f"it was asked for the device {since} ago and finishes its work"
+    why = "its work has not ended" if any(client in state.heard for client in turn.clients) else "it does not answer"
+    where = _place(state, slot)
+    return f"it was asked for the device {since} ago and is late: {why}; its gate is shut (grace of {where})"
+
+
+def _place(state: State, slot: Slot) -> str:
+    """`turns.gpol:12`, the line of `grace`, or of the block where it says nothing of it."""
+    applied = arbiter_on(state, slot)
+    block = applied.program.ir.arbiter if applied is not None else None
+    if applied is None or block is None:
+        return "no policy"
+    ir = applied.program.ir
+    span = block.settings["grace"].span if "grace" in block.settings else block.span
+    return f"{ir.source.name}:{ir.source.position(span.start)[0]}"
+
+
+def _by(state: State, tenant: Tenant, slot: Slot) -> str:
+    word = tightest("max_hold", said(state, tenant, slot, "max_hold")) if slot in state.runs else None
+    return place(of_word(word)) if word is not None else ""
+
+
+def _hold_ns(state: State, job: JobId, slot: Slot) -> int:
+    return terms_of(state, job, slot).max_hold_ns
+
+
+def _jobs(count: int) -> str:
+    return "one job waits" if count == 1 else f"{count} jobs wait"
+
+
+def _in(ns: int) -> str:
+    return "now" if ns <= 0 else f"in {_rough(ns)}"
+
+
+def _rough(ns: int) -> str:
+    """Without what nobody wants to read."""
+    step = SECOND if ns >= 10 * SECOND else 100 * MILLISECOND if ns >= SECOND else MILLISECOND
+    return format_duration(max(ns, 0) // step * step)

@@ -1,0 +1,49 @@
+"""Device memory of a job, as commands show it. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from gpud.engine import memory_line, memory_swap
+from gpud.engine.in_force import knobs_for
+from gpud.engine.memory_limits import limit_of
+from gpud.engine.memory_words import overhead, overhead_known, pinned
+from gpud.engine.state import Client, State, Tenant
+from gpud.model.counters import Counters
+from gpud.model.ids import Slot
+from gpud.model.views import MemoryView
+
+_MOST = 2**64 - 1
+
+
+def views(state: State, tenant: Tenant, rows: Sequence[tuple[Client, Slot, Counters]]) -> tuple[MemoryView, ...]:
+    """One for each of its devices."""
+    return tuple(
+        _view(state, tenant, slot, [row for _, where, row in rows if where == slot])
+        for slot in sorted({slot for _, slot, _ in rows})
+    )
+
+
+def _view(state: State, tenant: Tenant, slot: Slot, rows: Sequence[Counters]) -> MemoryView:
+    limit = knobs_for(state, tenant, slot).memory_limit if slot in state.runs else None
+    reserved, beside = _sum(row.reserved_bytes for row in rows), overhead(state, tenant, slot)
+    asks = [one for one in memory_line.waiting(state, tenant) if one.slot == slot]
+    return MemoryView(
+        device=slot,
+        used=_sum(row.used_bytes for row in rows),
+        reserved=reserved,
+        limit=limit,
+        overhead=beside if overhead_known(state, tenant, slot) else None,
+        resident=_sum(row.resident_bytes for row in rows),
+        host=_sum(row.host_bytes for row in rows),
+        lazy=_sum(row.lazy_bytes for row in rows),
+        pinned=_sum(pinned(row) for row in rows),
+        over=limit is not None and reserved + beside > limit,
+        place=limit_of(state.stack_on(slot), tenant).place if limit is not None else "",
+        moving="; ".join(filter(None, (memory_swap.moving(state, client, slot) for client in sorted(tenant.clients)))),
+        waiting=len(asks),
+        waiting_bytes=_sum(one.bytes for one in asks),
+    )
+
+
+def _sum(counts: Iterable[int]) -> int:
+    """A hook may write nonsense into its page: the sum still fits into an answer."""
+    return min(sum(counts), _MOST)

@@ -1,0 +1,245 @@
+/* lock_step.c: how a process gets the device and leaves it, one device at a time. By the keeper, with or without a session: a daemon that
+ * is gone takes nothing from who has the device, and gives nothing to who has it not. */
+#include "lock.h"
+#include "log.h"
+#include "state.h"
+#include "swap.h"
+
+#define DRAIN_LOOK_NS (50 * GPUD_MICROSECOND)
+#define DRAIN_LOOK_MOST_NS GPUD_MILLISECOND
+#define SHORT_RETRY_NS (20 * GPUD_MILLISECOND)
+#define SWAP_IN_WITHIN_NS (500 * GPUD_MILLISECOND)    /* then the daemon is listened to */
+#define CLOSE_WITHIN_NS (200 * GPUD_MILLISECOND)
+#define GIVE_BACK_WITHIN_NS (10 * GPUD_SECOND)
+
+/* The gate is shut: LEAVES. */
+static void leave(uint32_t device, uint64_t deadline_ns, uint64_t now)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[device];
+
+    gpud_lock_ends(device, false);
+    gpud_store(&gpud_lock_is_done[device], 0);
+    lock->ends = false;
+    lock->began_ns = now;
+    lock->deadline_ns = deadline_ns;
+    lock->told = false;
+    gpud_lock_state(device, GPUD_LOCK_LEAVES);
+}
+
+void gpud_lock_leave(uint32_t device, uint64_t deadline_ns, uint64_t now)
+{
+    gpud_lock_take(device, 0);
+    leave(device, deadline_ns, now);
+}
+
+void gpud_lock_ask_back(uint32_t device, uint64_t deadline_ns)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[device];
+
+    if (!lock->ends || deadline_ns < lock->deadline_ns)
+        lock->deadline_ns = deadline_ns;
+    lock->ends = true;
+    gpud_lock_ends(device, true);
+}
+
+/* Leaves unless the program has a turn that it took itself. One that began while the gate was being shut is seen, and goes on. */
+static bool leave_unless_held(uint32_t device, uint64_t deadline_ns, uint64_t now)
+{
+    if (gpud_lock_holds(device) != 0)
+        return false;
+    gpud_lock_take(device, 0);
+    if (gpud_lock_holds(device) != 0) {
+        gpud_lock_take(device, gpud_lock_devices[device].epoch);
+        return false;
+    }
+    leave(device, deadline_ns, now);
+    return true;
+}
+
+/* All launched work is proven finished, nothing is on its way into a stream, and no capture is open. */
+static bool drained(uint32_t device)
+{
+    struct gpud_marks marks = gpud_marks(device);
+
+    if (marks.entered != marks.left || gpud_load_total(&gpud_captures) != 0)
+        return false;
+    return !GPUD_EDGE_ACTIVE(gpud_load_total(gpud_edge_word(gpud_presence_at(device)))) || gpud_presence_ask(device);
+}
+
+static uint64_t drain(uint32_t device, uint64_t now)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[device];
+
+    if (drained(device)) {
+        gpud_lock_state(device, GPUD_LOCK_NONE);
+        lock->owes_back = lock->left = true;
+        lock->flags = 0;
+        return now;
+    }
+    if (now >= lock->deadline_ns && !lock->told) {
+        lock->told = lock->owes_back = true;
+        lock->flags = GPUD_LOCK_OVERRUN;
+        if (gpud_load_total(&gpud_captures) != 0) {     /* it cannot end by waiting: the process goes on */
+            lock->flags = GPUD_LOCK_NEVER;
+            gpud_lock_state(device, GPUD_LOCK_HAS);
+            gpud_lock_take(device, lock->epoch);
+        }
+        return now;
+    }
+    uint64_t nap = (now - lock->began_ns) / 8;
+    nap = nap < DRAIN_LOOK_NS ? DRAIN_LOOK_NS : nap > DRAIN_LOOK_MOST_NS ? DRAIN_LOOK_MOST_NS : nap;
+    return now + nap;
+}
+
+static bool swap_in(uint32_t device, uint64_t bytes, uint64_t now, uint64_t *moved)
+{
+    bool right = gpud_swap_in(device, bytes, now + SWAP_IN_WITHIN_NS, moved) == GPUD_SWAP_DONE;
+
+    gpud_lock_devices[device].moved += *moved;
+    return right;
+}
+
+/* What may come in now: the daemon has said how much of this program's memory may be on the device, and says so again as there is room. */
+static uint64_t may_come_in(uint32_t device)
+{
+    uint64_t most = gpud_lock_devices[device].bytes, there = gpud_pool_resident(device);
+
+    return most == UINT64_MAX ? most : most > there ? most - there : 0;
+}
+
+/* True: nothing lacks any more. */
+static bool bring_in(uint32_t device, uint64_t now)
+{
+    uint64_t moved = 1;
+
+    while (gpud_pool_lacks(device) != 0) {
+        if (moved == 0 || !swap_in(device, may_come_in(device), now, &moved))
+            return false;
+    }
+    return true;
+}
+
+/* Nothing lacks: launches pass, as far as the gate lets them. */
+static void open_again(uint32_t device)
+{
+    if (!(gpud_load(&gpud_closed) & 1u << device))
+        return;
+    gpud_open(device);
+    if (gpud_pool_lacks(device) != 0)       /* an allocation just now that the gate, shut again, left without memory */
+        gpud_shut(device);
+}
+
+/* Memory first; only then do launches pass. An allocation that still saw COMES_IN may be without memory: looked at once more. */
+static uint64_t come_in(uint32_t device, uint64_t now)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[device];
+
+    if (now < lock->retry_ns)
+        return lock->retry_ns;
+    bool all = bring_in(device, now);
+    gpud_lock_state(device, GPUD_LOCK_HAS);
+    if (!all || !bring_in(device, now)) {
+        gpud_lock_state(device, GPUD_LOCK_COMES_IN);
+        lock->owes_in = true;       /* each time: the daemon finds more */
+        lock->flags |= GPUD_LOCK_SHORT;
+        return lock->retry_ns = gpud_now() + SHORT_RETRY_NS;
+    }
+    open_again(device);
+    lock->flags = 0;
+    lock->owes_in = true;
+    gpud_store(&gpud_lock_is_done[device], 0);
+    gpud_lock_take(device, lock->epoch);
+    return now;
+}
+
+/* Nobody speaks of turns any more: memory that is out comes back by itself, as soon as there is room, then the device is open. */
+static uint64_t come_home(uint32_t device, uint64_t now)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[device];
+    uint64_t moved = 0;
+    bool all = true;
+
+    if (now < lock->retry_ns)
+        return lock->retry_ns;
+    lock->retry_ns = 0;
+    while (all && gpud_pool_lacks(device) != 0)
+        all = swap_in(device, UINT64_MAX, now, &moved);
+    if (all)
+        open_again(device);
+    return all ? GPUD_NEVER : (lock->retry_ns = gpud_now() + SHORT_RETRY_NS);
+}
+
+/* There are no turns on this device any more: whatever it had, or was about to have or to give back, is nothing now. */
+static void no_turns(uint32_t device)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[device];
+
+    if (lock->state <= GPUD_LOCK_ASKS)
+        return;
+    gpud_lock_take(device, 0);
+    gpud_lock_ends(device, false);
+    lock->ends = false;
+    lock->owes_in = false;
+    lock->owes_back = lock->left = true;        /* if there are again: it left in between */
+    lock->flags = 0;
+    gpud_lock_state(device, GPUD_LOCK_NONE);
+}
+
+static uint64_t has(uint32_t device, uint64_t now)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[device];
+    const struct gpud_control_device *knobs = &gpud_control()->device[device];
+
+    if (gpud_load_acquire(&knobs->grant_epoch) != lock->epoch) {       /* taken out of the page: the gate is shut already */
+        gpud_lock_leave(device, lock->ends ? lock->deadline_ns : GPUD_NEVER, now);
+    } else if (lock->ends && now >= lock->deadline_ns && gpud_lock_holds(device) != 0) {
+        gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_CUT, "this program has not released its turn on device %u within the grace of the policy: the device "
+                 "is given to the next one, and what it launches from now on waits for its next turn; release() in time, or "
+                 "see `max_hold` and `grace` in `gpud why`", device);
+        gpud_lock_leave(device, lock->deadline_ns, now);
+    } else if (lock->ends) {
+        return leave_unless_held(device, lock->deadline_ns, now) ? now : lock->deadline_ns;
+    } else if (gpud_lock_given_up(device)) {
+        return leave_unless_held(device, now + GIVE_BACK_WITHIN_NS, now) ? now : GPUD_NEVER;
+    }
+    return lock->state == GPUD_LOCK_HAS ? GPUD_NEVER : now;
+}
+
+uint64_t gpud_lock_step(uint32_t device, uint64_t now)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[device];
+    const struct gpud_control_device *knobs = &gpud_control()->device[device];
+    uint64_t again = GPUD_NEVER;
+
+    if (!gpud_load_acquire(&gpud_managed) || !(gpud_load_acquire(&knobs->gate) & GPUD_GATE_GRANT)) {
+        no_turns(device);
+        return gpud_load(&gpud_closed) & 1u << device ? come_home(device, now) : again;
+    }
+    if (lock->state == GPUD_LOCK_HAS)
+        again = has(device, now);
+    else if (lock->state == GPUD_LOCK_COMES_IN && gpud_load_acquire(&knobs->grant_epoch) != lock->epoch)
+        gpud_lock_leave(device, GPUD_NEVER, now);
+    if (lock->state == GPUD_LOCK_COMES_IN)
+        return come_in(device, now);
+    return lock->state == GPUD_LOCK_LEAVES ? drain(device, now) : again;
+}
+
+/* SWAP_OUT: the device stays closed until its memory is in again, whatever the gate says. */
+void gpud_lock_swap(uint32_t device, uint64_t now)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[device];
+    uint64_t moved = 0;
+
+    lock->swap.code = 2;
+    if (lock->state <= GPUD_LOCK_ASKS && gpud_close(device, now + CLOSE_WITHIN_NS) == 0) {
+        if (drained(device)) {
+            enum gpud_swap_result result = gpud_swap_out(device, lock->swap.bytes, &moved);
+            lock->swap.code = result == GPUD_SWAP_DONE || result == GPUD_SWAP_LITTLE ? 1 : 2;
+        }
+        if (gpud_pool_lacks(device) == 0)
+            open_again(device);
+    } else if (gpud_pool_lacks(device) != 0) {
+        gpud_shut(device);      /* an allocation without memory just now, while gpud_close had shut it for itself */
+    }
+    lock->swap.bytes = moved;
+}

@@ -1,0 +1,291 @@
+/* session_lock.c: the device lock's half of the session: what the daemon says of it, and what is said to it. Keeper only. */
+#include <pthread.h>
+
+#include "lock.h"
+#include "log.h"
+#include "session.h"
+#include "state.h"
+#include "swap.h"
+#include "swap_ask.h"
+
+#define ASK_AGAIN_NS GPUD_SECOND        /* after a refusal */
+#define TRY_AGAIN_NS (100 * GPUD_MICROSECOND)
+
+static uint32_t unsure;                 /* bit per device: requests for it are asked again */
+static uint64_t ready_ns;               /* of the session that was told what `asked` and `sent` say */
+
+static uint32_t known_slots(void)
+{
+    uint32_t slots = 0;
+
+    for (uint32_t i = 0; i < GPUD_MAX_DEVICES; i++) {
+        uint32_t slot = gpud_load(&gpud_slot_of[i]);
+        slots |= slot < GPUD_MAX_DEVICES ? 1u << slot : 0;
+    }
+    return slots;
+}
+
+/* A session that is new knows of no question, and of no grant that it has not made. Before anything that it says is heard. */
+static void begin_anew(const struct gpud_session *session)
+{
+    if (session->ready_ns == ready_ns)
+        return;
+    ready_ns = session->ready_ns;
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
+        struct gpud_lock_device *lock = &gpud_lock_devices[device];
+        lock->asked = lock->owes_in = lock->owes_back = lock->swaps = lock->owes_swapped = false;
+        lock->left = false;
+        lock->retry_ns = 0;
+        gpud_store_total(&gpud_presence_at(device)->lock, lock->state);
+        gpud_lock_tell_turns(device);
+        pthread_mutex_lock(&gpud_pool_lock);
+        gpud_pool_publish(device);      /* the activity page may be a new one */
+        pthread_mutex_unlock(&gpud_pool_lock);
+    }
+    unsure = 0;
+    for (uint32_t i = 0; i < GPUD_LOCK_REQUESTS; i++)
+        gpud_store_total(&gpud_lock_requests[i].sent, 0);
+}
+
+static void granted(uint32_t device, const struct gpud_msg_lock *message)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[device];
+    bool comes = lock->state == GPUD_LOCK_COMES_IN && lock->epoch == message->epoch;
+
+    if (comes) {                /* more may come in, or less; all else goes on */
+        if (!(message->flags & GPUD_LOCK_AGAIN))
+            lock->bytes = message->bytes;
+        lock->retry_ns = 0;
+    }
+    if (comes || message->flags & (GPUD_LOCK_AGAIN | GPUD_LOCK_LEVEL))
+        return;                 /* the keeper looks at the page; if it was given back meanwhile, it may be another tenant's by now */
+    lock->ends = false;         /* whatever was asked back before */
+    gpud_lock_ends(device, false);
+    if (lock->state == GPUD_LOCK_HAS && lock->epoch == message->epoch)
+        return;
+    if (lock->state == GPUD_LOCK_LEAVES || lock->epoch != message->epoch)
+        lock->moved = 0;
+    lock->epoch = message->epoch;
+    lock->bytes = message->bytes;
+    lock->began_ns = gpud_now();
+    lock->retry_ns = 0;
+    lock->owes_back = lock->owes_in = lock->asked = false;
+    lock->flags = 0;
+    gpud_lock_state(device, GPUD_LOCK_COMES_IN);
+}
+
+static void revoked(uint32_t device, const struct gpud_msg_lock *message)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[device];
+    uint64_t now = gpud_now();
+
+    if (lock->state == GPUD_LOCK_LEAVES) {
+        lock->deadline_ns = message->time_ns < lock->deadline_ns ? message->time_ns : lock->deadline_ns;
+    } else if (lock->state == GPUD_LOCK_NONE || lock->state == GPUD_LOCK_ASKS) {
+        lock->epoch = message->epoch;
+        lock->began_ns = now;
+        lock->flags = 0;
+        lock->owes_back = true;
+    } else if (lock->epoch == message->epoch && lock->state == GPUD_LOCK_HAS) {
+        gpud_lock_ask_back(device, message->time_ns);
+    } else if (lock->epoch == message->epoch) {
+        gpud_lock_leave(device, message->time_ns, now);
+    }
+}
+
+void gpud_session_lock(struct gpud_session *session, const struct gpud_msg_lock *message)
+{
+    if (session->state != GPUD_SESSION_READY || message->slots & ~known_slots() || message->epoch == 0) {
+        gpud_session_nonsense(session, "a message about a lock of devices that this program does not have");
+        return;
+    }
+    begin_anew(session);
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
+        if (!(message->slots & 1u << device))
+            continue;
+        if (message->head.type == GPUD_MSG_LOCK_GRANTED)
+            granted(device, message);
+        else
+            revoked(device, message);
+    }
+}
+
+void gpud_session_lock_refused(uint32_t request, const char *text)
+{
+    gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_NOT, "the daemon refuses a turn: %s", text);
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
+        struct gpud_lock_device *lock = &gpud_lock_devices[device];
+        if (lock->asked && (uint32_t)lock->id == request) {
+            lock->asked = false;
+            lock->retry_ns = gpud_now() + ASK_AGAIN_NS;
+        }
+    }
+    for (uint32_t i = 0; i < GPUD_LOCK_REQUESTS; i++) {
+        struct gpud_lock_request *it = &gpud_lock_requests[i];
+        if (gpud_load_total(&it->sent) && (uint32_t)gpud_load(&it->id) == request)
+            gpud_store_total(&it->refused, 1);
+    }
+    gpud_add_total(&gpud_lock_news, 1);
+    gpud_futex_wake(&gpud_lock_news, false);
+}
+
+void gpud_session_swap_out(struct gpud_session *session, const struct gpud_msg_memory *message)
+{
+    if (session->state != GPUD_SESSION_READY || message->slot >= GPUD_MAX_DEVICES || !(known_slots() & 1u << message->slot)) {
+        gpud_session_nonsense(session, "SWAP_OUT of a device that this program does not have");
+        return;
+    }
+    begin_anew(session);
+    gpud_lock_devices[message->slot].swap = *message;
+    gpud_lock_devices[message->slot].swaps = true;
+}
+
+static bool say(struct gpud_session *session, uint16_t type, uint32_t slots, uint32_t flags, uint64_t epoch, uint64_t time_ns,
+                uint64_t bytes, bool *full)
+{
+    struct gpud_msg_lock message = { { GPUD_WIRE_MAGIC, type, sizeof message }, slots, flags, epoch, time_ns, bytes };
+
+    return !*full && gpud_session_send(session, &message, sizeof message, NULL, 0, full);
+}
+
+/* The question of the threads that are held at the gate. */
+static uint64_t keep_question(struct gpud_session *session, uint32_t device, uint64_t now, bool *full)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[device];
+    bool wants = gpud_load_total(&gpud_lock_waits[device]) != 0 && gpud_load(&gpud_control()->device[device].gate) & GPUD_GATE_GRANT;
+
+    if (wants && !lock->asked) {
+        if (now < lock->retry_ns)
+            return lock->retry_ns;
+        uint64_t id = gpud_lock_number();
+        lock->id = id;
+        lock->asked = say(session, GPUD_MSG_LOCK_ASKED, 1u << device, 0, id, UINT64_MAX, gpud_pool_lacks(device), full);
+    } else if (!wants && lock->asked) {
+        lock->asked = !say(session, GPUD_MSG_LOCK_WITHDRAWN, 1u << device, 0, lock->id, 0, 0, full);
+    }
+    return GPUD_NEVER;
+}
+
+/* Devices that have been left since: a request that was granted and then taken back before its threads saw it is not one that the daemon
+ * still knows. It is asked again under its number, which changes nothing where the daemon does know it. */
+static uint32_t left(void)
+{
+    uint32_t slots = 0;
+
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
+        slots |= gpud_lock_devices[device].left && !gpud_lock_devices[device].owes_back ? 1u << device : 0;
+        gpud_lock_devices[device].left &= gpud_lock_devices[device].owes_back;
+    }
+    return slots;
+}
+
+/* It is being given back: a question that came before LOCK_BACK would be about a device that the daemon takes to be its own. */
+static bool leaves(uint32_t device)
+{
+    const struct gpud_lock_device *lock = &gpud_lock_devices[device];
+
+    bool given_up = lock->state == GPUD_LOCK_HAS && gpud_lock_given_up(device) && gpud_lock_holds(device) == 0;
+
+    return given_up || lock->state == GPUD_LOCK_LEAVES || lock->owes_back;
+}
+
+/* The program's own requests: asked once, withdrawn when nobody waits any more. False: somebody is changing them. */
+static bool keep_requests(struct gpud_session *session, uint64_t now, uint32_t *asks, bool *full)
+{
+    if (pthread_mutex_trylock(&gpud_lock_mutex) != 0)
+        return false;
+    uint32_t kept = 0;
+    unsure |= left();
+    for (uint32_t i = 0; i < GPUD_LOCK_REQUESTS; i++) {
+        struct gpud_lock_request *it = &gpud_lock_requests[i];
+        uint64_t lacks = 0, within = it->until_ns == GPUD_NEVER ? GPUD_NEVER : it->until_ns > now ? it->until_ns - now : 0;
+        bool held = it->slots != 0, later = false;
+        for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
+            if (it->slots & 1u << device) {
+                lacks += gpud_pool_lacks(device);
+                later |= leaves(device);
+                held &= gpud_lock_devices[device].state == GPUD_LOCK_HAS || gpud_lock_devices[device].state == GPUD_LOCK_COMES_IN;
+            }
+        }
+        if (it->waiters != 0 && !it->refused && (!it->sent || (it->longer && !held) || it->slots & unsure)) {
+            kept |= later ? it->slots & unsure : 0;
+            bool said = !later && say(session, GPUD_MSG_LOCK_ASKED, it->slots, GPUD_LOCK_EXPLICIT, it->id, within, lacks, full);
+            it->sent |= said;
+            it->longer &= !said;
+        } else if (it->waiters == 0 && it->sent) {
+            it->sent = !(it->refused || held || say(session, GPUD_MSG_LOCK_WITHDRAWN, it->slots, GPUD_LOCK_EXPLICIT, it->id, 0, 0, full));
+        }
+        *asks |= it->sent && !it->refused ? it->slots : 0;
+    }
+    unsure = *full ? unsure : kept;
+    pthread_mutex_unlock(&gpud_lock_mutex);
+    return true;
+}
+
+static void pay(struct gpud_session *session, uint32_t device, uint64_t now, bool *full)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[device];
+
+    if (lock->owes_in)
+        lock->owes_in = !say(session, GPUD_MSG_LOCK_IS_IN, 1u << device, lock->flags, lock->epoch, now - lock->began_ns, lock->moved, full);
+    if (lock->owes_back)
+        lock->owes_back = !say(session, GPUD_MSG_LOCK_BACK, 1u << device, lock->flags, lock->epoch, now - lock->began_ns, 0, full);
+    if (lock->swaps && gpud_swap_has_slots(session, device, lock->swap.bytes, full)) {
+        lock->swaps = false;
+        gpud_lock_swap(device, now);
+        lock->swap.head.type = GPUD_MSG_SWAPPED;
+        lock->swap.head.bytes = sizeof lock->swap;
+        lock->owes_swapped = true;
+    }
+    if (lock->owes_swapped)
+        lock->owes_swapped = *full || !gpud_session_send(session, &lock->swap, sizeof lock->swap, NULL, 0, full);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t talk(struct gpud_session *session, uint32_t device, uint32_t asks, uint64_t now, bool *full)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[device];
+    uint64_t again = GPUD_NEVER;
+
+    bool owed = lock->owes_back;
+
+    pay(session, device, gpud_now(), full);
+    if ((lock->left || owed) && !lock->owes_back)   /* the requests are looked at once more */
+        again = now;
+    if (lock->state <= GPUD_LOCK_ASKS) {
+        again = earlier(again, keep_question(session, device, now, full));
+        uint32_t state = lock->asked || asks & 1u << device ? GPUD_LOCK_ASKS : GPUD_LOCK_NONE;
+        if (state != lock->state)
+            gpud_lock_state(device, state);
+    }
+    return again;
+}
+
+uint64_t gpud_lock_keep(struct gpud_session *session, uint64_t now, bool *full)
+{
+    uint64_t again = GPUD_NEVER;
+    uint32_t asks = 0, slots = known_slots();
+
+    if (gpud_load_total(&gpud_exiting) || session->state == GPUD_SESSION_MAPPED)    /* MAPPED: which slots are whose is yet to be said */
+        return again;
+    if (session->state == GPUD_SESSION_READY)
+        begin_anew(session);
+    bool ready = session->state == GPUD_SESSION_READY;
+    if (ready && !keep_requests(session, now, &asks, full))
+        again = earlier(again, now + TRY_AGAIN_NS);
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
+        if (!(slots & 1u << device))
+            continue;
+        if (session->state != GPUD_SESSION_READY)   /* nobody will say that more may come in */
+            gpud_lock_devices[device].bytes = UINT64_MAX;
+        again = earlier(again, gpud_lock_step(device, now));
+        if (ready)
+            again = earlier(again, talk(session, device, asks, now, full));
+        ready = session->state == GPUD_SESSION_READY;
+    }
+    return again;
+}

@@ -1,0 +1,212 @@
+/* test_lock_memory.c: the device lock and memory that is not on the device: whoever opens the gate, a policy without turns, a daemon that
+ * lets the program go, no launch and no copy passes before the memory is back. The keeper's steps are made here, one by one. */
+#define _GNU_SOURCE
+#include "fake_vmm.h"
+#include "gate.h"
+#include "lock.h"
+#include "session.h"
+
+#define SLOT 2
+#define BYTES (64 * MIB)
+
+static CUdeviceptr at;
+static uint32_t began, passed, wrong;
+static int through_copy;
+
+/* What the program does next: a launch, or a copy, that reads the memory. */
+static void *uses(void *unused)
+{
+    vmm_context(0, 0);
+    gpud_add_total(&began, 1);
+    if (through_copy) {
+        uint64_t counted = gpud_copies(4096, vmm_stream(0), 0);
+        gpud_add(&wrong, !vmm_is_mapped(at) || *(unsigned char *)(uintptr_t)at != 7);
+        gpud_copied(counted, CUDA_SUCCESS);
+    } else {
+        struct gpud_pass pass = gpud_enter(vmm_stream(0), 0, NULL, 1);
+        gpud_add(&wrong, !vmm_is_mapped(at) || *(unsigned char *)(uintptr_t)at != 7);
+        gpud_leave(&pass, vmm_stream(0), 0, CUDA_SUCCESS);
+    }
+    gpud_add_total(&passed, 1);
+    return unused;
+}
+
+static pthread_t use(int copy)
+{
+    pthread_t thread;
+
+    through_copy = copy;
+    began = passed = 0;
+    pthread_create(&thread, NULL, uses, NULL);
+    while (gpud_load_total(&began) == 0)
+        gpud_relax();
+    return thread;
+}
+
+/* It has been asked to pass and has not: the thread is past its question and waits. Not before: nobody could tell it from one that is slow. */
+static void stays_out(const char *when)
+{
+    struct timespec nap = { .tv_nsec = 20000000 };
+    nanosleep(&nap, NULL);
+    CHECK(gpud_load_total(&passed) == 0, "%s: it has passed", when);
+}
+
+static uint64_t step(void)
+{
+    return gpud_lock_step(SLOT, gpud_now());
+}
+
+static void set(uint32_t gate, uint64_t epoch)
+{
+    gpud_store_release(&vmm_control(SLOT)->grant_epoch, epoch);
+    gpud_store_release(&vmm_control(SLOT)->gate, gate);
+    gpud_add_total(&vmm_control(SLOT)->wake, 1);
+    gpud_futex_wake(&vmm_control(SLOT)->wake, true);
+}
+
+static void granted(uint64_t epoch)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[SLOT];
+
+    set(GPUD_GATE_GRANT, epoch);
+    lock->epoch = epoch;
+    lock->bytes = UINT64_MAX;
+    lock->retry_ns = 0;
+    gpud_lock_state(SLOT, GPUD_LOCK_COMES_IN);
+}
+
+/* Has the device, fills its memory, loses the device, and all of it leaves. */
+static void goes_out(uint64_t epoch)
+{
+    granted(epoch);
+    step();
+    CHECK(gpud_lock_devices[SLOT].state == GPUD_LOCK_HAS && gpud_lock_held(SLOT), "has it");
+    if (at == 0) {
+        CHECK(gpud_pool_takes(BYTES) && gpud_pool_alloc(&at, BYTES) == CUDA_SUCCESS, "memory");
+        memset((void *)(uintptr_t)at, 7, BYTES);
+    }
+    CHECK(vmm_is_mapped(at), "it is there");
+    set(GPUD_GATE_GRANT, 0);
+    step();
+    step();
+    CHECK(gpud_lock_devices[SLOT].state == GPUD_LOCK_NONE && gpud_lock_devices[SLOT].owes_back, "has left");
+    gpud_lock_devices[SLOT].swap = (struct gpud_msg_memory){ .slot = SLOT, .bytes = UINT64_MAX };
+    gpud_lock_swap(SLOT, gpud_now());
+    CHECK(gpud_lock_devices[SLOT].swap.code == 1 && gpud_lock_devices[SLOT].swap.bytes >= BYTES && !vmm_is_mapped(at), "it is out");
+}
+
+static void comes_back(pthread_t thread, const char *when)
+{
+    while (gpud_load_total(&passed) == 0 && gpud_load(&gpud_closed) != 0)
+        step();
+    pthread_join(thread, NULL);
+    CHECK(wrong == 0 && vmm_is_mapped(at) && gpud_load(&gpud_closed) == 0, "%s: it has passed without its memory", when);
+}
+
+static void a_turn(int copy)
+{
+    goes_out(10);
+    pthread_t thread = use(copy);
+    stays_out("no turn");
+    granted(11);
+    step();
+    pthread_join(thread, NULL);
+    CHECK(wrong == 0 && passed == 1, "by its turn");
+}
+
+static void no_turns_any_more(int copy)
+{
+    goes_out(20);
+    pthread_t thread = use(copy);
+    set(0, 0);
+    stays_out("the gate is open");
+    comes_back(thread, "no turns");
+}
+
+/* DETACH: from now on launches do not even look at the gate. */
+static void let_go(int copy)
+{
+    goes_out(30);
+    pthread_t thread = use(copy);
+    gpud_session_let_go();
+    stays_out("let go");
+    comes_back(thread, "let go");
+    CHECK(gpud_lock_devices[SLOT].state == GPUD_LOCK_NONE, "nothing of the lock is left");
+    gpud_store_release(&gpud_managed, 1);
+    gpud_word_raise(0, 0);
+}
+
+/* … and there is no room: it waits for it, and what is in the host slots stays whole. */
+static void let_go_without_room(int copy)
+{
+    goes_out(40);
+    pthread_t thread = use(copy);
+    uint64_t room = vmm_capacity;
+    vmm_capacity = 0;
+    gpud_session_let_go();
+    gpud_lock_devices[SLOT].retry_ns = gpud_now() + 3600 * GPUD_SECOND;      /* as after a try that has failed */
+    CHECK(step() == gpud_lock_devices[SLOT].retry_ns, "tries again later");
+    stays_out("no room");
+    CHECK(gpud_pool_lacks(SLOT) == BYTES, "still out");
+    vmm_capacity = room;
+    gpud_lock_devices[SLOT].retry_ns = 0;
+    comes_back(thread, "room");
+    gpud_store_release(&gpud_managed, 1);
+    gpud_word_raise(0, 0);
+}
+
+/* Granted, and the grant is gone before all is in: it stays closed, and is open when the next one is in. */
+static void lost_while_coming_in(int copy)
+{
+    goes_out(50);
+    pthread_t thread = use(copy);
+    granted(51);
+    set(GPUD_GATE_GRANT, 0);
+    step();
+    step();
+    CHECK(gpud_lock_devices[SLOT].state == GPUD_LOCK_NONE && gpud_pool_lacks(SLOT) == BYTES, "nothing came in");
+    stays_out("lost");
+    granted(52);
+    step();
+    pthread_join(thread, NULL);
+    CHECK(wrong == 0 && passed == 1, "by its next turn");
+}
+
+/* Allocated while it has not the device: addresses without memory. What opens the gate then opens nothing before there is some. */
+static void allocated_while_away(int copy)
+{
+    CUdeviceptr before = at;
+
+    set(GPUD_GATE_GRANT, 0);
+    step();
+    step();
+    CHECK(gpud_lock_devices[SLOT].state == GPUD_LOCK_NONE && gpud_load(&gpud_closed) == 0, "away, nothing lacks");
+    CHECK(gpud_pool_alloc(&at, BYTES) == CUDA_SUCCESS && !vmm_is_mapped(at) && gpud_load(&gpud_closed) == 1u << SLOT, "closed from now on");
+    set(0, 0);
+    pthread_t thread = use(copy);
+    stays_out("the gate is open");
+    while (gpud_load(&gpud_closed) != 0)
+        step();
+    pthread_join(thread, NULL);
+    CHECK(vmm_is_mapped(at), "memory");
+    wrong = 0;          /* it has no contents yet */
+    CHECK(gpud_pool_free(at) == CUDA_SUCCESS, "free");
+    at = before;
+}
+
+int main(void)
+{
+    vmm_start(256 * MIB);
+    vmm_host(256 * MIB);
+    gpud_slots_start();
+    for (int copy = 0; copy < 2; copy++) {
+        a_turn(copy);
+        no_turns_any_more(copy);
+        let_go(copy);
+        let_go_without_room(copy);
+        lost_while_coming_in(copy);
+        allocated_while_away(copy);
+    }
+    CHECK(vmm_violations == 0, "the driver was used wrongly");
+    return check_summary("lock_memory");
+}

@@ -1,0 +1,258 @@
+"""`gpud.acquire` and what belongs to it, above a stand-in for the hook's two functions."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+
+import pytest
+import trio
+
+import gpud
+from gpud.api import errors, native, turns
+
+
+class FakeHook:
+    """One lock per device, as the hook keeps it: `busy` devices belong to somebody else until `free()`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.taken: list[tuple[int, ...]] = []
+        self.released: list[tuple[int, ...]] = []
+        self.answer = errors.OK
+        self.asked = threading.Event()
+        self.may = threading.Event()
+        self.may.set()
+        self.timeouts: list[int] = []
+        monkeypatch.setattr(native, "acquire", self.acquire)
+        monkeypatch.setattr(native, "release", self.release)
+        monkeypatch.setattr(native, "current", lambda: 2)
+
+    def acquire(self, devices: tuple[int, ...], timeout_ns: int) -> int:
+        self.timeouts.append(timeout_ns)
+        self.asked.set()
+        assert self.may.wait(20)
+        if self.answer >= 0:
+            self.taken.append(devices)
+        return self.answer
+
+    def release(self, devices: tuple[int, ...]) -> int:
+        if len(self.released) == len(self.taken):
+            return errors.NOT_HELD
+        self.released.append(devices)
+        return errors.OK
+
+
+@pytest.fixture
+def hook(monkeypatch: pytest.MonkeyPatch) -> FakeHook:
+    return FakeHook(monkeypatch)
+
+
+def test_a_block_is_one_turn_on_the_device_that_was_current(hook: FakeHook) -> None:
+    with gpud.acquire() as turn:
+        assert turn.locked
+        assert hook.taken == [(2,)]
+        assert not hook.released
+    assert hook.released == [(2,)]
+
+
+def test_an_exception_in_the_block_releases(hook: FakeHook) -> None:
+    with pytest.raises(KeyError), gpud.acquire(1):
+        raise KeyError
+    assert hook.released == [(1,)]
+
+
+def test_a_turn_is_released_once(hook: FakeHook) -> None:
+    turn = gpud.acquire(0)
+    turn.release()
+    with pytest.raises(gpud.NotHeld, match="device 0 is not held"):
+        turn.release()
+    assert hook.released == [(0,)]
+
+
+def test_a_turn_released_inside_its_block_is_not_released_again(hook: FakeHook) -> None:
+    with gpud.acquire(0) as turn:
+        turn.release()
+    assert hook.released == [(0,)]
+
+
+def test_release_without_acquire_says_so(hook: FakeHook) -> None:
+    with pytest.raises(gpud.NotHeld):
+        gpud.release(0)
+
+
+def test_several_devices_are_one_request_in_order(hook: FakeHook) -> None:
+    with gpud.acquire([3, 1, 3]):
+        assert hook.taken == [(1, 3)]
+
+
+def test_where_nobody_takes_turns_nothing_is_released(hook: FakeHook) -> None:
+    hook.answer = errors.UNLOCKED
+    with gpud.acquire() as turn:
+        assert not turn.locked
+    assert hook.released == []
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "text"),
+    [
+        (errors.TIMEOUT, gpud.TurnTimeout, "device 0 did not become free in time"),
+        (errors.NO_DAEMON, gpud.NoDaemon, "gpud serve"),
+        (errors.NO_HOOK, gpud.NoHook, "gpud run"),
+        (errors.NO_DEVICE, gpud.TurnError, "CUDA_VISIBLE_DEVICES"),
+        (errors.REFUSED, gpud.TurnError, "gpud why"),
+        (-77, gpud.TurnError, "another version"),
+    ],
+)
+def test_each_code_is_an_error_that_says_what_to_do(hook: FakeHook, code: int, kind: type, text: str) -> None:
+    hook.answer = code
+    with pytest.raises(kind, match=text):
+        gpud.acquire(0)
+
+
+def test_a_timeout_is_an_error_that_everybody_knows(hook: FakeHook) -> None:
+    hook.answer = errors.TIMEOUT
+    with pytest.raises(TimeoutError):
+        gpud.acquire(0, timeout=0)
+
+
+@pytest.mark.parametrize(("timeout", "ns"), [(None, 2**64 - 1), (0, 0), (0.5, 500_000_000), (float("inf"), 10**18)])
+def test_timeouts_are_seconds(hook: FakeHook, timeout: float | None, ns: int) -> None:
+    gpud.acquire(0, timeout=timeout)
+    assert hook.timeouts == [ns]
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan")])
+def test_a_timeout_that_is_none_is_refused(hook: FakeHook, timeout: float) -> None:
+    with pytest.raises(ValueError, match="timeout"):
+        gpud.acquire(0, timeout=timeout)
+    assert hook.taken == []
+
+
+@pytest.mark.parametrize("device", [-1, [], [0, -2], True, "0", [1.5]])
+def test_a_device_that_is_none_is_refused(hook: FakeHook, device: object) -> None:
+    with pytest.raises(ValueError, match="device"):
+        gpud.acquire(device)  # type: ignore[arg-type]
+    assert hook.taken == []
+
+
+def test_the_decorator_takes_a_turn_for_each_call(hook: FakeHook) -> None:
+    @gpud.on_gpu(0)
+    def work(x: int) -> int:
+        assert len(hook.taken) == len(hook.released) + 1
+        return x + 1
+
+    assert [work(1), work(2)] == [2, 3]
+    assert hook.taken == hook.released == [(0,), (0,)]
+    assert work.__name__ == "work"
+
+
+def test_without_a_hook_the_error_says_how_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GPUD_OPTIONAL", raising=False)
+    assert not native.has_hook()
+    with pytest.raises(gpud.NoHook, match="gpud run"):
+        gpud.acquire()
+
+
+def test_without_a_hook_it_may_be_optional(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUD_OPTIONAL", "1")
+    with gpud.acquire() as turn:
+        assert not turn.locked
+
+
+def test_under_asyncio(hook: FakeHook) -> None:
+    async def main() -> None:
+        async with gpud.aio.acquire(0) as turn:
+            assert turn.locked
+            assert not hook.released
+        (await gpud.aio.acquire(1)).release()
+
+    asyncio.run(main())
+    assert hook.taken == hook.released == [(0,), (1,)]
+
+
+def test_under_trio(hook: FakeHook) -> None:
+    async def main() -> None:
+        async with gpud.aio.acquire(0):
+            assert not hook.released
+
+    trio.run(main)
+    assert hook.taken == hook.released == [(0,)]
+
+
+def test_an_error_reaches_who_awaits(hook: FakeHook) -> None:
+    hook.answer = errors.NO_DAEMON
+
+    async def main() -> None:
+        async with gpud.aio.acquire(0):
+            raise AssertionError
+
+    with pytest.raises(gpud.NoDaemon):
+        asyncio.run(main())
+    with pytest.raises(gpud.NoDaemon):
+        trio.run(main)
+
+
+def test_async_decorator(hook: FakeHook) -> None:
+    @gpud.aio.on_gpu(0)
+    async def work() -> int:
+        assert not hook.released
+        return 7
+
+    assert asyncio.run(work()) == 7
+    assert hook.released == [(0,)]
+
+
+def test_a_cancelled_wait_gives_its_turn_back(hook: FakeHook) -> None:
+    """Under both loops the turn that comes late belongs to nobody."""
+    back = threading.Event()
+    release = hook.release
+
+    def released(devices: tuple[int, ...]) -> int:
+        answer = release(devices)
+        back.set()
+        return answer
+
+    native.release = released  # the fixture's monkeypatch takes it back
+
+    async def under_asyncio() -> None:
+        task = asyncio.create_task(gpud.aio.acquire(0).__aenter__())
+        await asyncio.to_thread(hook.asked.wait, 20)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async def under_trio() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(gpud.aio.acquire(0).__aenter__)
+            await trio.to_thread.run_sync(hook.asked.wait, 20)
+            nursery.cancel_scope.cancel()
+
+    for run in (lambda: asyncio.run(under_asyncio()), lambda: trio.run(under_trio)):
+        hook.asked.clear()
+        back.clear()
+        hook.may.clear()
+        run()
+        assert hook.taken == hook.released
+        hook.may.set()
+        assert back.wait(20)
+        assert hook.taken == hook.released
+
+
+def test_import_is_light() -> None:
+    """No third-party module, and nothing at all before the first use."""
+    code = (
+        "import sys; before = set(sys.modules); import gpud; new = set(sys.modules) - before; "
+        "assert new == {'gpud'}, new; gpud.acquire; "
+        "third = {n for n in sys.modules if n.split('.')[0] in {'attr', 'attrs', 'trio', 'msgspec', 'click'}}; "
+        "assert not third, third"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_what_is_offered_is_what_the_module_lists() -> None:
+    assert set(gpud.__all__) <= set(dir(gpud))
+    for name in gpud.__all__:
+        assert getattr(gpud, name) is not None
+    with pytest.raises(AttributeError, match="acqiure"):
+        gpud.acqiure  # noqa: B018
+    assert turns.acquire is gpud.acquire

@@ -1,0 +1,341 @@
+"""Turns of programs that do, step by step, what the test tells them: cut, timed out, killed, forked, left alone."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpud.engine.lock import AHEAD_NS
+from gpud.testing.node import Node, until
+from tests.e2e.test_enforced import Jobs, slow
+from tests.e2e.test_turns import lock, states
+
+pytestmark = pytest.mark.e2e
+
+PATIENT = """gpol 1
+policy "p" {
+  class job { match any }
+  arbitrate exclusive { max_hold = 50ms  grace = 10min  idle_release = 20ms  min_hold = 0s }
+}
+"""
+SHORT = PATIENT.replace("10min", "200ms")
+TOLD = """
+import os, sys, threading
+import gpud
+turns = []
+def take(*more):
+    timeout = float(more[0]) if more else 600
+    try:
+        turns.append(gpud.acquire(timeout=timeout))
+        return "in" if turns[-1].locked else "alone"
+    except gpud.TurnError as error:
+        return f"{type(error).__name__} {error}"
+def drop():
+    turns.pop().release()
+    return "out"
+def release():
+    try:
+        gpud.release()
+        return "out"
+    except gpud.TurnError as error:
+        return f"{type(error).__name__} {error}"
+def threads():
+    said = []
+    both = [threading.Thread(target=lambda: said.append(take())) for _ in range(2)]
+    [one.start() for one in both]
+    [one.join() for one in both]
+    return " ".join(said)
+def fork():
+    child = os.fork()
+    if child == 0:
+        said = [take(1), release()]
+        os._exit(0 if all(one.split()[0] in ("TurnError", "NoDaemon") for one in said) else 1)
+    return str(os.waitpid(child, 0)[1])
+print("ready", os.getpid(), flush=True)
+for line in sys.stdin:
+    name, *more = line.split()
+    print(globals()[name](*more), flush=True)
+"""
+
+
+class Told:
+    """A program that does what it is told."""
+
+    def __init__(self, node: Node) -> None:
+        self._errors = node.directory / f"told-{len(list(node.directory.glob('told-*')))}.txt"
+        with self._errors.open("w") as errors:
+            self.job: subprocess.Popen[str] = node.run(
+                [sys.executable, "-u", "-c", TOLD], stdin=subprocess.PIPE, stderr=errors
+            )
+        self.pid = int(self.hears().split()[1])
+
+    def says(self, line: str) -> None:
+        assert self.job.stdin is not None
+        self.job.stdin.write(line + "\n")
+        self.job.stdin.flush()
+
+    def hears(self) -> str:
+        assert self.job.stdout is not None
+        assert self.is_heard(60), "it says nothing"
+        return self.job.stdout.readline().strip()
+
+    def is_heard(self, within: float = 0) -> bool:
+        assert self.job.stdout is not None
+        return bool(select.select([self.job.stdout], [], [], within)[0])
+
+    def does(self, line: str) -> str:
+        self.says(line)
+        return self.hears()
+
+    def complains(self) -> str:
+        return self._errors.read_text()
+
+
+def begun(tmp_path: Path, policy: str, kernel_ms: float = 0.1) -> Node:
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "p.gpol").write_text(policy)
+    profile = Path(slow(tmp_path))
+    profile.write_text(profile.read_text().replace('"add_amount" = 0.1', f'"add_amount" = {kernel_ms}'))
+    return Node(profile=str(profile), policy="p", policies=policies)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    with begun(tmp_path, PATIENT) as node:
+        yield node
+
+
+@pytest.fixture
+def strict(tmp_path: Path) -> Iterator[Node]:
+    with begun(tmp_path, SHORT) as node:
+        yield node
+
+
+def waits(node: Node, program: Told, place: int) -> None:
+    def so() -> bool:
+        view = lock(node, program.pid)
+        return view is not None and (view.state, view.place) == ("waits", place)
+
+    until(so, 60, f"it waits at place {place}")
+
+
+def asked_back(node: Node, program: Told) -> None:
+    def so() -> bool:
+        view = lock(node, program.pid)
+        return view is not None and view.state == "leaves"
+
+    until(so, 60, "it is asked back")
+
+
+def left(node: Node, program: Told) -> None:
+    def so() -> bool:
+        view = lock(node, program.pid)
+        return view is not None and view.state == "none"
+
+    until(so, 60, "it has left")
+
+
+def dies(node: Node) -> None:
+    assert node.daemon is not None
+    node.daemon.kill()
+    node.daemon.wait()
+
+
+def test_a_batch_is_not_cut_by_the_end_of_its_turn(node: Node) -> None:
+    one, other = Told(node), Told(node)
+    assert one.does("take") == "in"
+    other.says("take")
+    waits(node, other, 1)
+    asked_back(node, one)
+    assert one.does("take") == "in", "nested"
+    assert one.does("drop") == "out"
+    assert not other.is_heard()
+    assert one.does("drop") == "out"
+    assert other.hears() == "in"
+
+
+def test_a_batch_that_outlasts_the_grace_is_cut_and_told_so(strict: Node) -> None:
+    one, other = Told(strict), Told(strict)
+    assert one.does("take") == "in"
+    assert other.does("take") == "in"
+    assert "has not released its turn" in one.complains()
+    assert one.does("drop") == "out"
+    assert other.does("drop") == "out"
+    assert one.does("take") == "in"
+
+
+def test_a_timeout_passes_and_nothing_of_it_is_left(node: Node) -> None:
+    one, other, third = Told(node), Told(node), Told(node)
+    assert one.does("take") == "in"
+    said = other.does("take 0.05")
+    assert said.startswith("TurnTimeout device 0 did not become free in time"), said
+    third.says("take")
+    waits(node, third, 1)
+    assert one.does("drop") == "out"
+    assert third.hears() == "in"
+    assert states(node).count("has") == 1
+
+
+def test_one_that_is_killed_while_it_waits_keeps_nobody_waiting(node: Node) -> None:
+    one, killed, last = Told(node), Told(node), Told(node)
+    assert one.does("take") == "in"
+    killed.says("take")
+    waits(node, killed, 1)
+    last.says("take")
+    waits(node, last, 2)
+    os.kill(killed.pid, signal.SIGKILL)
+    waits(node, last, 1)
+    assert one.does("drop") == "out"
+    assert last.hears() == "in"
+
+
+def test_release_without_acquire(node: Node) -> None:
+    one = Told(node)
+    assert one.does("release").startswith("NotHeld")
+    assert one.does("take") == "in"
+    assert one.does("drop") == "out"
+    assert one.does("release").startswith("NotHeld")
+
+
+def test_two_threads_of_one_process_share_its_turn(node: Node) -> None:
+    one, other = Told(node), Told(node)
+    assert one.does("threads") == "in in"
+    other.says("take")
+    waits(node, other, 1)
+    assert one.does("drop") == "out"
+    asked_back(node, one)
+    assert not other.is_heard()
+    assert one.does("drop") == "out"
+    assert other.hears() == "in"
+
+
+def test_a_forked_child_has_no_turn_and_takes_none_from_its_parent(node: Node) -> None:
+    one, other = Told(node), Told(node)
+    assert one.does("take") == "in"
+    assert one.does("fork") == "0"
+    other.says("take")
+    waits(node, other, 1)
+    assert one.does("take") == "in"
+    assert one.does("drop") == "out"
+    assert one.does("drop") == "out"
+    assert other.hears() == "in"
+
+
+def test_a_holder_whose_work_never_ends_is_late_until_it_is_killed(tmp_path: Path, counter: list[str]) -> None:
+    with begun(tmp_path, SHORT, kernel_ms=1_000_000) as node:
+        jobs = Jobs(node, counter)
+        jobs.start("endless", "1")
+        until(lambda: states(node) == ["has"], 60, "it has the device")
+        other = Told(node)
+        other.says("take")
+        until(lambda: states(node) == ["overruns", "waits"], 60, "it is late")
+        late = lock(node, jobs.job("endless").pids[0])
+        assert late is not None
+        assert "its work has not ended; its gate is shut" in late.text
+        view = lock(node, other.pid)
+        assert view is not None
+        assert (view.starts_ns, view.place) == (None, 1), "nobody can say when"
+        assert not other.is_heard()
+        jobs.kill("endless")
+        assert other.hears() == "in"
+
+
+def test_without_a_daemon_there_is_an_error_that_says_so(node: Node) -> None:
+    one = Told(node)
+    dies(node)
+    assert one.does("take").startswith("NoDaemon no gpud daemon answers: start one with `gpud serve`")
+
+
+def test_without_a_daemon_it_may_be_optional(tmp_path: Path) -> None:
+    node = begun(tmp_path, PATIENT)
+    node.environment["GPUD_OPTIONAL"] = "1"
+    with node:
+        one = Told(node)
+        dies(node)
+        assert one.does("take") == "alone"
+        assert one.does("drop") == "out"
+
+
+def test_the_holder_keeps_the_device_while_the_daemon_is_gone_and_the_queue_stays_as_it_was(node: Node) -> None:
+    one, second, third = Told(node), Told(node), Told(node)
+    assert one.does("take") == "in"
+    second.says("take")
+    waits(node, second, 1)
+    third.says("take")
+    waits(node, third, 2)
+    dies(node)
+    assert one.does("take") == "in", "nested"
+    assert one.does("drop") == "out"
+    assert not second.is_heard()
+    os.kill(second.pid, signal.SIGSTOP)  # so it is not the first one that comes back
+    before = time.monotonic_ns()
+    node.start()
+    waits(node, second, 1)
+    waits(node, third, 2)
+    assert not third.is_heard()
+    assert one.does("drop") == "out"
+    left(node, one)
+    os.kill(second.pid, signal.SIGCONT)
+    until(lambda: second.is_heard() or third.is_heard(), 60, "the next one is in")
+    if not second.is_heard():
+        assert time.monotonic_ns() - before >= AHEAD_NS, "those behind it wait so long, and no longer"
+        second, third = third, second
+    assert second.hears() == "in"
+    assert not third.is_heard()
+    assert second.does("drop") == "out"
+    assert third.hears() == "in"
+
+
+def test_who_has_released_gives_the_device_up_as_soon_as_somebody_comes(tmp_path: Path) -> None:
+    with begun(tmp_path, PATIENT.replace("50ms", "10min").replace("20ms", "10min")) as node:
+        one, other = Told(node), Told(node)
+        for _ in range(3):
+            assert one.does("take") == "in"
+            assert one.does("drop") == "out"
+            assert "waits" not in states(node)
+            assert other.does("take") == "in"
+            one.says("take")
+            waits(node, one, 1)
+            assert other.does("drop") == "out", "and who releases while one waits, likewise"
+            assert one.hears() == "in"
+            assert one.does("drop") == "out"
+
+
+@pytest.mark.parametrize("how", ["releases", "dies"])
+def test_a_holder_that_ends_while_the_daemon_is_gone_frees_the_device_once_it_is_back(node: Node, how: str) -> None:
+    one, other = Told(node), Told(node)
+    assert one.does("take") == "in"
+    other.says("take")
+    waits(node, other, 1)
+    dies(node)
+    if how == "releases":
+        assert one.does("drop") == "out"
+    else:
+        os.kill(one.pid, signal.SIGKILL)
+        one.job.wait()
+    assert not other.is_heard(0.2), "nobody gives it the device"
+    node.start()
+    assert other.hears() == "in"
+
+
+def test_one_that_is_killed_while_it_waits_without_a_daemon_is_forgotten(node: Node) -> None:
+    one, killed, last = Told(node), Told(node), Told(node)
+    assert one.does("take") == "in"
+    killed.says("take")
+    waits(node, killed, 1)
+    last.says("take")
+    waits(node, last, 2)
+    dies(node)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.job.wait()
+    node.start()
+    waits(node, last, 1)
+    assert one.does("drop") == "out"
+    assert last.hears() == "in"
