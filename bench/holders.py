@@ -3,7 +3,6 @@
 import queue
 import subprocess
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from tempfile import TemporaryDirectory
 from bench.harness import NATIVE, in_memory, own_policies, policy_file, program
 from gpud.cli.sim.devicelog import Copy, DeviceLog, read_log
 from gpud.native import sim_dir
+from gpud.testing.lines import Lines
 from gpud.testing.node import Node, until
 
 BASE, MIB = "test-small", 1 << 20
@@ -52,8 +52,7 @@ class Holder:
         command = [str(word) for word in (binary, mib, piece_mib, seed)]
         options = ("--name", f"holder{seed}") if managed else ()
         self.process = node.run(command, managed=managed, options=options, stdin=subprocess.PIPE)
-        self._lines: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._lines = Lines(self.process, f"holder {seed}")
         self.pid = self.hear("ready")[0]
 
     def say(self, order: str) -> None:
@@ -68,7 +67,7 @@ class Holder:
     def hear(self, word: str) -> list[int]:
         """The numbers of its next answer, which begins with that word."""
         try:
-            line = self._lines.get(timeout=ANSWER_S)
+            line = self._lines.next(ANSWER_S)
         except queue.Empty:
             raise Silent(f"said nothing for {ANSWER_S:g} s, where it should say {word}") from None
         found, *numbers = (line or "").split() or ("",)
@@ -85,15 +84,6 @@ class Holder:
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(END_S)
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        try:
-            for line in self.process.stdout:
-                self._lines.put(line)
-        except ValueError:
-            pass  # the node has closed it
-        self._lines.put(None)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import json
 import queue
 import subprocess
-import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpud.model.views import JobStats
+from gpud.testing.lines import Lines
 from gpud.testing.node import Node, until
 
 
@@ -44,7 +44,6 @@ class Talk:
     ) -> None:
         self.name = name
         self._errors = node.directory / f"{name}-{time.monotonic_ns()}.err"
-        self._lines: queue.Queue[str | None] = queue.Queue()
         self._given = 0
         self._awaited: deque[int] = deque()
         with self._errors.open("w") as errors:
@@ -56,16 +55,7 @@ class Talk:
                 stdin=subprocess.PIPE,
                 stderr=errors,
             )
-        threading.Thread(target=self._read, name=f"reads {name}", daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        try:
-            for line in self.process.stdout:
-                self._lines.put(line)
-        except ValueError:
-            pass  # the node has closed it
-        self._lines.put(None)
+        self._lines = Lines(self.process, name)
 
     def say(self, do: str, **order: Any) -> None:
         """Gives an order, and does not wait for the answer. Raises Silent when the program has ended."""
@@ -86,7 +76,7 @@ class Talk:
         deadline = time.monotonic() + within
         while True:
             try:
-                answer = self._answer(self._lines.get(timeout=max(deadline - time.monotonic(), 0)))
+                answer = self._answer(self._lines.next(max(deadline - time.monotonic(), 0)))
             except queue.Empty:
                 raise self._silent(f"said nothing for {within:g} s") from None
             if answer.pop("number", None) == number:
