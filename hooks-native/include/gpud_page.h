@@ -41,7 +41,7 @@
 #define GPUD_CAP_SOFT 1         /* may be exceeded while nobody else wants the device */
 
 /* memory_flags */
-#define GPUD_MEMORY_SWAP 1      /* allocations come from the pool of chunks, so that they can leave the device (memory.md) */
+#define GPUD_MEMORY_SWAP 1      /* allocations come from the pool of chunks, so that they can leave the device (docs/turns-and-memory.md) */
 #define GPUD_MEMORY_WAIT 2      /* over the limit or the device: ask (ALLOC_ASKED) and wait, instead of failing at once */
 
 /* lock_flags */

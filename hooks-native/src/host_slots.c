@@ -26,9 +26,8 @@ static struct region regions[GPUD_HOST_REGIONS];
 static uint32_t region_count, units, rover;
 static uint32_t *next;          /* by unit */
 uint64_t gpud_host_bytes, gpud_host_used, gpud_host_unpinned;
-bool (*gpud_host_ask)(uint64_t bytes);
 
-/* Size and seals are the daemon's; what is too small would kill this program by SIGBUS. */
+/* The daemon has sealed its size; a file that is too small would kill this program by SIGBUS. */
 static int check(int fd, uint64_t bytes)
 {
     struct stat is;
@@ -204,5 +203,4 @@ void gpud_host_forget(void)
     region_count = units = rover = 0;
     next = NULL;
     gpud_host_bytes = gpud_host_used = gpud_host_unpinned = 0;
-    gpud_host_ask = NULL;
 }

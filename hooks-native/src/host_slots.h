@@ -19,9 +19,6 @@ int gpud_host_add(int fd, uint64_t bytes);
 void gpud_host_register(void);
 /* What more would be needed for `bytes` to fit, in whole units; 0: they fit. */
 uint64_t gpud_host_lack(uint64_t bytes);
-/* Where swap-out finds too little room it asks for more: true if it was added. Called without any lock of the pool, by the thread that
- * swaps. NULL (as it begins): nobody to ask. */
-extern bool (*gpud_host_ask)(uint64_t bytes);
 /* A slot of so many bytes (whole units): its first unit. False: not enough room, nothing taken. */
 bool gpud_host_take(uint64_t bytes, uint32_t *first);
 void gpud_host_give(uint32_t first);
@@ -35,7 +32,7 @@ struct gpud_stretch gpud_host_stretch(uint32_t *unit, uint64_t most);
 uint64_t gpud_host_sum(uint32_t first);
 
 extern uint64_t gpud_host_bytes, gpud_host_used, gpud_host_unpinned;
-/* Unmaps all (forked child; the parent's pages stay its own). */
+/* In a forked child: begins with nothing. (The mappings are not in it, and stay the parent's.) */
 void gpud_host_forget(void);
 
 #pragma GCC visibility pop

@@ -38,16 +38,6 @@ static bool settle_oldest(struct gpud_mover *mover)
     return settle(mover, &flight, right);
 }
 
-static bool host_room(uint64_t bytes, uint32_t *host)
-{
-    if (gpud_host_take(bytes, host))
-        return true;
-    if (gpud_host_ask == NULL || !gpud_host_ask(gpud_host_lack(bytes)))
-        return false;
-    gpud_host_register();
-    return gpud_host_take(bytes, host);
-}
-
 /* Sends the chunk off, if it is still there to be sent. */
 static enum gpud_swap_result send(struct gpud_mover *mover, const struct gpud_candidate *candidate, uint32_t index)
 {
@@ -64,7 +54,7 @@ static enum gpud_swap_result send(struct gpud_mover *mover, const struct gpud_ca
     pthread_mutex_unlock(&gpud_pool_lock);
     if (!wanted)
         return GPUD_SWAP_DONE;
-    bool room = host_room(chunk->bytes, &host);
+    bool room = gpud_host_take(chunk->bytes, &host);
     if (room && gpud_mover_copy(mover, span, chunk, host, true))
         return GPUD_SWAP_DONE;
     pthread_mutex_lock(&gpud_pool_lock);

@@ -75,13 +75,6 @@ static void test_deficit(void)
 }
 
 /* The host tier is full: the rest stays, and all is as it was. Then somebody has more. */
-static uint64_t asked;
-static bool more(uint64_t bytes)
-{
-    asked = bytes;
-    vmm_host(bytes);
-    return true;
-}
 static void test_full(void)
 {
     CUdeviceptr at[6];
@@ -89,9 +82,9 @@ static void test_full(void)
         at[i] = get(64 * MIB, (unsigned char)(i + 1));
     CHECK(out(UINT64_MAX, GPUD_SWAP_NO_HOST) == 320 * MIB, "as much as there is room for");
     CHECK(vmm_is_mapped(at[5]) && holds(at[5], 64 * MIB, 6), "the rest stays");
-    gpud_host_ask = more;
-    CHECK(out(64 * MIB, GPUD_SWAP_DONE) == 64 * MIB && asked == 64 * MIB, "asked for %llu", (unsigned long long)asked);
-    gpud_host_ask = NULL;
+    uint64_t lack = gpud_host_lack(64 * MIB);
+    vmm_host(lack);
+    CHECK(out(64 * MIB, GPUD_SWAP_DONE) == 64 * MIB && lack == 64 * MIB, "it lacked %llu", (unsigned long long)lack);
     CHECK(in(GPUD_SWAP_DONE) == 384 * MIB, "in");
     for (int i = 0; i < 6; i++)
         CHECK(holds(at[i], 64 * MIB, (unsigned char)(i + 1)), "contents of %d", i);
