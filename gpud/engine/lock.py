@@ -54,22 +54,25 @@ def told(state: State, event: _Told, now: int) -> list[Effect]:
             keep = (client.id, event.request)
             lock_queue.drop(state.locks, lambda one: (one.client, one.number) != keep)
         case ev.LockIsIn():
-            for line in _its(state, client, event.slots, event.epoch):
+            its = _its(state, client, event.slots, event.epoch)
+            for line in its.values() if not event.short else ():
                 assert line.turn is not None
-                if not event.short:
-                    line.turn.in_ns = line.turn.in_ns or now
-                    line.took_ns[client.job] = min(event.took_ns, max(now - line.turn.since_ns, 0))
-            its = frozenset(slot for slot in event.slots if _its(state, client, frozenset({slot}), event.epoch))
-            memory_swap.is_in(state, evolve(event, slots=its))
+                line.turn.in_ns = line.turn.in_ns or now
+                line.took_ns[client.job] = min(event.took_ns, max(now - line.turn.since_ns, 0))
+            memory_swap.is_in(state, evolve(event, slots=frozenset(its)))
         case ev.LockBack():
             return _back(state, client, event, now)
     return []
 
 
-def _its(state: State, client: Client, slots: frozenset[Slot], epoch: int) -> list[Line]:
+def _its(state: State, client: Client, slots: frozenset[Slot], epoch: int) -> dict[Slot, Line]:
     """Lines whose turn it has by that grant; a word about an older one means nothing."""
-    lines = [state.locks.lines[slot] for slot in sorted(slots & state.locks.lines.keys())]
-    return [one for one in lines if one.turn and one.turn.epoch == epoch and client.id in one.turn.clients]
+    lines = {slot: state.locks.lines[slot] for slot in sorted(slots & state.locks.lines.keys())}
+    return {
+        slot: one
+        for slot, one in lines.items()
+        if one.turn and one.turn.epoch == epoch and client.id in one.turn.clients
+    }
 
 
 def _ask(state: State, client: Client, event: ev.LockAsked, now: int) -> list[Effect]:
@@ -127,10 +130,7 @@ def _granted(state: State, client: ClientId, slot: Slot, turn: Turn) -> Effect:
 
 def _back(state: State, client: Client, event: ev.LockBack, now: int) -> list[Effect]:
     effects: list[Effect] = []
-    for slot in sorted(event.slots & state.locks.lines.keys()):
-        line = state.locks.lines[slot]
-        if line not in _its(state, client, frozenset({slot}), event.epoch):
-            continue
+    for slot, line in _its(state, client, event.slots, event.epoch).items():
         turn = line.turn
         assert turn is not None
         if event.never:
