@@ -40,7 +40,7 @@ ADDED = (
     Tenant(
         name="limited",
         files=policy_file("arbitrate open {}", "class all { match any  limit { memory = 8GiB } }"),
-        target_ns=1000.0,
+        target_ns=200.0,
     ),
 )
 

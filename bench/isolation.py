@@ -9,7 +9,6 @@ beside high on other devices, everything else the same; above 1.05 × alone the 
 
 import sys
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from attrs import frozen
@@ -67,18 +66,14 @@ def measure(binary: Path, regime: Regime, switch_ms: float, seconds: float) -> d
 
 
 def at_all_switches(binary: Path, regime: Regime, switches: Mapping[str, float], seconds: float) -> Found:
-    """The same on several nodes at once, each with another cost of switches."""
-    with ThreadPoolExecutor(len(switches)) as pool:
-        runs = {name: pool.submit(measure, binary, regime, cost, seconds) for name, cost in switches.items()}
-        return {name: run.result() for name, run in runs.items()}
+    """The same on nodes with different costs of switches, one after the other: several at once would measure this
+    machine's processors."""
+    return {name: measure(binary, regime, cost, seconds) for name, cost in switches.items()}
 
 
 def undisturbed(binary: Path, switches: Mapping[str, float], seconds: float) -> tuple[dict[str, Figures], Found]:
-    """Alone, and at the same time, on a machine as busy, the null contender."""
-    with ThreadPoolExecutor(1) as pool:
-        alone = pool.submit(measure, binary, ALONE, SWITCHES_MS["fitted"], seconds)
-        null = at_all_switches(binary, NULL, switches, seconds)
-        return alone.result(), null
+    """Alone, and the null contender."""
+    return measure(binary, ALONE, SWITCHES_MS["fitted"], seconds), at_all_switches(binary, NULL, switches, seconds)
 
 
 def ratio(found: Figures, alone: Figures, percent: int) -> float:
@@ -135,7 +130,7 @@ def case_rows(case: Case, found: Mapping[str, Found], alone: Figures) -> Iterato
 
 def main() -> None:
     options = arguments(__doc__ or "", quick=True).parse_args()
-    seconds = 2.0 if options.quick else 20.0
+    seconds = 2.0 if options.quick else 15.0
     regimes, switches = (REGIMES[:2], QUICK_SWITCHES_MS) if options.quick else (REGIMES, SWITCHES_MS)
     with load_program() as binary:
         alone, null = undisturbed(binary, switches, seconds)

@@ -1,6 +1,6 @@
 /* turns.c: a job that takes the GPU for a batch and gives it back, with gpud.h.
  *
- *   cc -I hooks-native/include -I $CUDA_HOME/include turns.c -o turns -lcuda -ldl
+ *   cc -I "$(python3 -m gpud.api.include)" -I $CUDA_HOME/include turns.c -o turns -lcuda -ldl
  *   gpud run ./turns [BATCHES [STEPS]]
  *
  * Each batch adds 1 to every word of a state on the device, STEPS times, and compares the state with plain arithmetic. Between two

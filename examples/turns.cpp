@@ -1,6 +1,6 @@
 // turns.cpp: the same as turns.c with gpud::lock: a turn for the length of a block, whatever ends it.
 //
-//   c++ -std=c++17 -I hooks-native/include -I $CUDA_HOME/include turns.cpp -o turns -lcuda -ldl
+//   c++ -std=c++17 -I "$(python3 -m gpud.api.include)" -I $CUDA_HOME/include turns.cpp -o turns -lcuda -ldl
 //   gpud run ./turns [BATCHES]
 //
 // The third batch throws within its turn, to show that the device is free afterwards.

@@ -21,8 +21,8 @@ class acquire:
     """`turn = await gpud.aio.acquire()` or `async with gpud.aio.acquire():`. Parameters and errors as of
     `gpud.acquire`."""
 
-    def __init__(self, device: Devices = None, *, timeout: float | None = None) -> None:
-        self._wait = _Wait(devices_of(device), timeout)
+    def __init__(self, device: Devices = None, *, timeout: float | None = None, reason: str = "") -> None:
+        self._wait = _Wait(devices_of(device), timeout, reason)
         self._turn: Turn | None = None
 
     def __await__(self) -> Any:
@@ -40,14 +40,14 @@ class acquire:
 
 
 def on_gpu(
-    device: Devices = None, *, timeout: float | None = None
+    device: Devices = None, *, timeout: float | None = None, reason: str = ""
 ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
     """A decorator of async functions: each call is one turn."""
 
     def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
         @wraps(function)
         async def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            async with acquire(device, timeout=timeout):
+            async with acquire(device, timeout=timeout, reason=reason):
                 return await function(*args, **kwargs)
 
         return call
@@ -58,14 +58,14 @@ def on_gpu(
 class _Wait:
     """One wait in a thread. Its turn goes to whoever awaits it; to nobody, if they have left."""
 
-    def __init__(self, devices: tuple[int, ...], timeout: float | None) -> None:
-        self._devices, self._timeout = devices, timeout
+    def __init__(self, devices: tuple[int, ...], timeout: float | None, reason: str) -> None:
+        self._devices, self._timeout, self._reason = devices, timeout, reason
         self._lock = threading.Lock()
         self._left = False
         self._turn: Turn | None = None
 
     def run(self) -> Turn:
-        turn = take(self._devices, timeout=self._timeout)
+        turn = take(self._devices, timeout=self._timeout, reason=self._reason)
         with self._lock:
             if not self._left:
                 self._turn = turn

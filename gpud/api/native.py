@@ -12,6 +12,10 @@ CURRENT = -1
 """The calling thread's current device."""
 _DEVICE = ctypes.CFUNCTYPE(ctypes.c_int)
 _TURNS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.c_uint, ctypes.c_uint64)
+_TURNS_FOR = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.c_uint, ctypes.c_uint64, ctypes.c_char_p
+)
+_KINDS = {"gpud_hook_current": _DEVICE, "gpud_hook_acquire_for": _TURNS_FOR}
 
 
 @cache
@@ -22,7 +26,7 @@ def _function(name: str) -> Callable[..., int] | None:
     except AttributeError:
         return None
     assert address is not None
-    return (_DEVICE if name == "gpud_hook_current" else _TURNS)(address)
+    return _KINDS.get(name, _TURNS)(address)
 
 
 def current() -> int:
@@ -35,17 +39,19 @@ def has_hook() -> bool:
     return _function("gpud_hook_acquire") is not None
 
 
-def acquire(devices: tuple[int, ...], timeout_ns: int) -> int:
-    """A code of errors.py. Blocks the calling thread for at most timeout_ns."""
-    return _call("gpud_hook_acquire", devices, timeout_ns)
+def acquire(devices: tuple[int, ...], timeout_ns: int, reason: bytes) -> int:
+    """A code of errors.py. Blocks the calling thread for at most timeout_ns. `reason`: UTF-8 without zeros."""
+    if _function("gpud_hook_acquire_for") is None:  # none, or that of an earlier gpud
+        return _call("gpud_hook_acquire", devices, timeout_ns)
+    return _call("gpud_hook_acquire_for", devices, timeout_ns, reason)
 
 
 def release(devices: tuple[int, ...]) -> int:
     return _call("gpud_hook_release", devices, 0)
 
 
-def _call(name: str, devices: tuple[int, ...], timeout_ns: int) -> int:
+def _call(name: str, devices: tuple[int, ...], *more: int | bytes) -> int:
     function = _function(name)
     if function is None:
         return UNLOCKED if os.environ.get("GPUD_OPTIONAL") == "1" else NO_HOOK
-    return function((ctypes.c_int * len(devices))(*devices), len(devices), timeout_ns)
+    return function((ctypes.c_int * len(devices))(*devices), len(devices), *more)

@@ -55,20 +55,22 @@ class Turn:
         return f"<gpud.Turn of {self.devices}: {state}>"
 
 
-def acquire(device: Devices = None, *, timeout: float | None = None) -> Turn:
+def acquire(device: Devices = None, *, timeout: float | None = None, reason: str = "") -> Turn:
     """Waits until this process may use the device and its memory is there; returns the turn.
 
     `device`: an ordinal, several (all or nothing), or None for the current one. `timeout`: seconds; 0 asks without
-    waiting; None waits for ever.
+    waiting; None waits for ever. `reason`: what for, a few words; `gpud ps` and `gpud why` show them to those who wait
+    for this process, until its last turn there is released. Beyond 36 bytes of UTF-8 they are cut.
 
-    Raises TurnTimeout, NoHook, NoDaemon, TurnError; ValueError for a negative timeout or no device.
+    Raises TurnTimeout, NoHook, NoDaemon, TurnError; ValueError for a negative timeout or no device, TypeError for a
+    reason that is no text.
     """
-    return take(devices_of(device), timeout=timeout)
+    return take(devices_of(device), timeout=timeout, reason=reason)
 
 
-def take(devices: tuple[int, ...], *, timeout: float | None) -> Turn:
+def take(devices: tuple[int, ...], *, timeout: float | None, reason: str) -> Turn:
     """`acquire()` of devices that are known by ordinal."""
-    code = native.acquire(devices, _nanoseconds(timeout))
+    code = native.acquire(devices, _nanoseconds(timeout), _text(reason))
     _check(code, devices)
     return Turn(devices, locked=code != UNLOCKED)
 
@@ -79,13 +81,15 @@ def release(device: Devices = None) -> None:
     _check(native.release(devices), devices)
 
 
-def on_gpu(device: Devices = None, *, timeout: float | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator: each call of the function is one turn."""
+def on_gpu(
+    device: Devices = None, *, timeout: float | None = None, reason: str = ""
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: each call of the function is one turn. Parameters as of `acquire`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            with acquire(device, timeout=timeout):
+            with acquire(device, timeout=timeout, reason=reason):
                 return function(*args, **kwargs)
 
         return call
@@ -109,6 +113,12 @@ def _nanoseconds(timeout: float | None) -> int:
     if not timeout >= 0:
         raise ValueError(f"timeout: {timeout!r} is not a number of seconds from 0 on")
     return min(int(min(timeout, 1e9) * 1e9), native.FOREVER - 1)
+
+
+def _text(reason: str) -> bytes:
+    if not isinstance(reason, str):
+        raise TypeError(f"reason: {reason!r} is no text")
+    return reason.replace("\0", " ").encode(errors="replace")
 
 
 def _check(code: int, devices: tuple[int, ...]) -> None:

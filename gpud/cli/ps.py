@@ -34,7 +34,7 @@ def command(as_json: bool) -> None:
             job.state,
             ",".join(map(str, job.devices)) or "–",
             ", ".join(map(brief, job.time)) or "–",
-            "; ".join(filter(None, map(turn, job.lock))) or "–",
+            escape("; ".join(filter(None, map(turn, job.lock)))) or "–",
             memory(job),
             ago(job.age_ns),
             ",".join(map(str, job.pids)) or "–",

@@ -5,12 +5,13 @@ from gpud.model.views import LockView
 
 
 def brief(view: LockView) -> str:
-    """`has, 12s left`, `2nd, in 40s`, `overruns`"""
+    """`has ("validation"), 12s left`, `2nd, in 40s`, `overruns`"""
     if view.state == "waits":
         when = "" if view.starts_ns is None else f", in {_rough(view.starts_ns)}"
         return f"{_ordinal(view.place)}{when}"
     left = f", {_rough(view.left_ns)} left" if view.left_ns is not None else ""
-    return "" if view.state == "none" else f"{view.state}{left}"
+    why = f' ("{view.reason}")' if view.reason else ""
+    return "" if view.state == "none" else f"{view.state}{why}{left}"
 
 
 def line(view: LockView) -> str:

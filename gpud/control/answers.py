@@ -88,7 +88,7 @@ class Answers:
 
     def _ps(self) -> wire.PsAnswer:
         engine = self.engine
-        sums, now = engine.pages.counters(), engine.now()
+        sums, now = engine.sums(), engine.now()
         tenants = sorted(engine.state.tenants.values(), key=lambda tenant: tenant.id)
         levels = engine.levels()
         jobs = [report.job_view(engine.state, tenant, sums, now, levels) for tenant in tenants]
@@ -106,7 +106,7 @@ class Answers:
         tenants = [t for t in sorted(engine.state.tenants.values(), key=lambda t: t.id) if job in (None, t.id)]
         if job is not None and not tenants:
             return self._unknown(f"there is no job {job}")
-        sums, now = engine.pages.counters(), engine.now()
+        sums, now = engine.sums(), engine.now()
         hooks = {client: engine.pages.hook_counters(client) for tenant in tenants for client in tenant.clients}
         levels = engine.levels()
         return wire.StatsAnswer(stats=[report.job_stats(engine.state, t, sums, hooks, now, levels) for t in tenants])
@@ -126,7 +126,7 @@ class Answers:
         engine = self.engine
         tenant = engine.state.tenants.get(JobId(job))
         if tenant is not None:
-            view = why(engine.state, tenant, engine.pages.counters(), engine.now(), engine.levels())
+            view = why(engine.state, tenant, engine.sums(), engine.now(), engine.levels())
             return wire.WhyAnswer(why=view)
         for one in engine.state.waiting:
             if one.tenant.id == job:
@@ -148,7 +148,7 @@ class Answers:
 
     def _view(self, tenant: Tenant) -> JobView:
         engine = self.engine
-        return report.job_view(engine.state, tenant, engine.pages.counters(), engine.now(), engine.levels())
+        return report.job_view(engine.state, tenant, engine.sums(), engine.now(), engine.levels())
 
     def _unknown(self, what: str) -> wire.ErrorAnswer:
         jobs: list[JobId] = sorted(self.engine.state.tenants)

@@ -29,8 +29,9 @@ def settle(state: State, now: int) -> list[Effect]:
 
 def needed(state: State, slot: Slot, now: int) -> bool:
     """By policies that wait for edges while nobody is active, or by levels that rest."""
-    waits = _watches(state, slot) and not lately(state, slot, now)
-    return waits or (_moves(state, slot) and slot not in state.stepping)
+    if _moves(state, slot) and slot not in state.stepping:
+        return True
+    return not lately(state, slot, now) and _watches(state, slot)
 
 
 def lately(state: State, slot: Slot, now: int) -> bool:

@@ -19,7 +19,7 @@ from gpud.engine.ticking import hurry
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model.effects import Effect
-from gpud.model.ids import ClientId, JobId, Slot
+from gpud.model.ids import ClientId, Slot
 from gpud.model.units import FOREVER_NS, MILLISECOND, SECOND, format_duration
 
 ASK_AGAIN_NS = 1 * SECOND
@@ -61,7 +61,8 @@ def told(state: State, event: _Told, now: int) -> list[Effect]:
                 line.took_ns[client.job] = min(event.took_ns, max(now - line.turn.since_ns, 0))
             memory_swap.is_in(state, evolve(event, slots=frozenset(its)))
         case ev.LockBack():
-            return _back(state, client, event, now)
+            effects = _back(state, client, event, now)
+            return effects if event.asks is None else effects + _ask(state, client, event.asks, now)
     return []
 
 
@@ -122,7 +123,7 @@ def _join(state: State, client: Client, slot: Slot) -> list[Effect]:
     return [do.SaveState(), *publish_client(state, client), _granted(state, client.id, slot, turn)]
 
 
-def _granted(state: State, client: ClientId, slot: Slot, turn: Turn) -> Effect:
+def _granted(state: State, client: ClientId, slot: Slot, turn: Turn) -> do.SendLockGranted:
     until = min(turn.began_ns + terms_of(state, turn.job, slot).max_hold_ns, FOREVER_NS)
     count = memory_swap.level(state, client, slot, turn)
     return do.SendLockGranted(client=client, slots=frozenset({slot}), epoch=turn.epoch, until_ns=until, bytes=count)
@@ -196,6 +197,15 @@ def settle(state: State, event: ev.Event, effects: list[Effect], now: int) -> li
     if state.stopped:
         locks.due_ns = None
         return []
+    locks.said = {}
+    try:
+        return _settle(state, event, told, now)
+    finally:
+        locks.said = None
+
+
+def _settle(state: State, event: ev.Event, told: list[ClientId], now: int) -> list[Effect]:
+    locks = state.locks
     before = _picture(state)
     _sync(state, isinstance(event, ev.BoardChanged | ev.DevicesFound), now)
     done = _greet(state, told)
@@ -204,14 +214,16 @@ def settle(state: State, event: ev.Event, effects: list[Effect], now: int) -> li
         if one.stale_until_ns is not None and one.ahead_until_ns is None:
             one.ahead_until_ns = now + AHEAD_NS
     done += _late(state, now)
-    granted = lock_queue.advance(locks, _terms(state), lambda one: reachable(state, one), now)
-    sent: list[Effect] = []
-    for grant in granted:
-        sent += _enter(state, grant)
+    granted = lock_queue.advance(
+        locks, lambda job, slot: terms_of(state, job, slot), lambda one: reachable(state, one), now
+    )
+    sent = [effect for grant in granted for effect in _enter(state, grant)]
+    enter = {effect.client for effect in sent}
     fresh = isinstance(event, ev.Tick) and event.reading is not None
-    sent += _take_back(state, fresh, now)
+    revoked = _take_back(state, fresh, now)
     sort(state, now)
-    published = _publish(state) + _wake(state)
+    first, published = _publish(state, enter)
+    published += _wake(state)
     saved: list[Effect] = []
     after = _picture(state)
     if after != before or isinstance(event, ev.LockAsked | ev.LockBack | ev.LockWithdrawn):
@@ -220,20 +232,9 @@ def settle(state: State, event: ev.Event, effects: list[Effect], now: int) -> li
             hurry(state, slot, now)
     locks.due_ns = _due(state, fresh, now)
     if after[:-1] == before[:-1]:
-        return [*done, *published, *sent, *saved]  # places alone may be on file a little later: who waits asks again
-    return [*done, *saved, *published, *sent]
-
-
-def _terms(state: State) -> lock_queue.TermsOf:
-    known: dict[tuple[JobId, Slot], Terms] = {}
-
-    def terms(job: JobId, slot: Slot) -> Terms:
-        found = known.get((job, slot))
-        if found is None:
-            found = known[job, slot] = terms_of(state, job, slot)
-        return found
-
-    return terms
+        return [*done, *published, *saved]  # places alone may be on file a little later: who waits asks again
+    # Who gets a device does not wait until others have read of it in their pages.
+    return [*done, *saved, *first, *sent, *published, *revoked]
 
 
 def _ends(request: Request) -> tuple[int, int]:
@@ -285,9 +286,9 @@ def _late(state: State, now: int) -> list[Effect]:
     return effects
 
 
-def _enter(state: State, grant: lock_queue.Granted) -> list[Effect]:
+def _enter(state: State, grant: lock_queue.Granted) -> list[do.SendLockGranted]:
     """All processes of the tenant on these devices get the epoch."""
-    sent: list[Effect] = []
+    sent: list[do.SendLockGranted] = []
     for slot in sorted(grant.slots):
         turn = state.locks.lines[slot].turn
         assert turn is not None
@@ -337,9 +338,10 @@ def _idle_since(state: State, slot: Slot, turn: Turn) -> int | None:
     return since
 
 
-def _publish(state: State) -> list[Effect]:
-    """To all whose pages say something else of the lock."""
-    effects: list[Effect] = []
+def _publish(state: State, enter: set[ClientId]) -> tuple[list[Effect], list[Effect]]:
+    """To all whose pages say something else of the lock: to those who get a device, to others."""
+    first: list[Effect] = []
+    others: list[Effect] = []
     seen: set[ClientId] = set()
     for slot in state.locks.order:
         for client in state.clients_on(slot):
@@ -350,8 +352,8 @@ def _publish(state: State) -> list[Effect]:
                 now.epoch, now.until_ns, now.flags, now.place,
             ):  # fmt: skip
                 seen.add(client.id)
-                effects += publish_client(state, client)
-    return effects
+                (first if client.id in enter else others).extend(publish_client(state, client))
+    return first, others
 
 
 def _wake(state: State) -> list[Effect]:

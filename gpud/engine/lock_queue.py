@@ -7,6 +7,7 @@ is free and the request is first there: nobody waits for a device while keeping 
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from attrs import Factory, define, frozen
 
@@ -99,10 +100,14 @@ class Line:
     """Nobody gets it before: work from before there were turns may run."""
     past: dict[UnitName, deque[tuple[int, int]]] = Factory(dict)
     """(from, how long) of turns that are over, oldest first; those that begin within `STEP_NS` are one."""
+    noted_ns: int = 0
+    """When the last of them ended."""
     took_ns: dict[JobId, int] = Factory(dict)
     """How long its memory took to come in last."""
     places: list[JobId] = Factory(list)
     """Tenants in line, as sorted last."""
+    on_file: tuple[int, Any] | None = None
+    """How the past was written last: what of, and what."""
 
 
 @define(kw_only=True)
@@ -117,6 +122,8 @@ class Locks:
     last_epoch: int = 0
     due_ns: int | None = None
     """Time alone changes something then."""
+    said: dict[tuple[JobId, Slot], Terms] | None = None
+    """What policies say, while that cannot change: it is asked many times for one decision."""
 
 
 @frozen(kw_only=True)
@@ -282,7 +289,7 @@ def leave(line: Line, client: ClientId, now: int) -> bool:
 
 def _note(line: Line, turn: Turn, now: int) -> None:
     """However short turns are, what is kept of them is short, too."""
-    its = line.past.setdefault(turn.unit, deque())
+    its, line.noted_ns = line.past.setdefault(turn.unit, deque()), now
     took = max(now - turn.began_ns, 0)
     if its and turn.began_ns < its[-1][0] + STEP_NS:
         start, before = its.pop()

@@ -25,6 +25,13 @@ def holder(state: State, slot: Slot) -> int | None:
     return line.turn.job if line is not None and line.turn is not None else None
 
 
+def reason(state: State, slot: Slot) -> str:
+    """What that one says it has the device for."""
+    line = state.locks.lines.get(slot)
+    clients = sorted(line.turn.clients) if line is not None and line.turn is not None else ()
+    return next((text for client in clients if (text := state.reasons.get((client, slot)))), "")
+
+
 def waiters(state: State, slot: Slot) -> int:
     return len(lock_queue.places(lock_queue.waiting_on(state.locks, slot)))
 
@@ -39,7 +46,13 @@ def view(state: State, tenant: Tenant, slot: Slot, now: int) -> LockView:
     if turn is not None and turn.job == tenant.id and not (asks and turn.overrun):
         return _held(state, tenant, slot, turn, now)
     if not asks:
-        return LockView(device=slot, state="none", holder=holder(state, slot), text="it does not ask for the device")
+        return LockView(
+            device=slot,
+            state="none",
+            holder=holder(state, slot),
+            reason=reason(state, slot),
+            text="it does not ask for the device",
+        )
     first = min(asks, key=lambda one: one.since_ns)
     at = lock_queue.starts_ns(state.locks, slot, tenant.id, lambda job, where: terms_of(state, job, where), now)
     number = line.places.index(tenant.id) + 1 if tenant.id in line.places else 0
@@ -51,6 +64,7 @@ def view(state: State, tenant: Tenant, slot: Slot, now: int) -> LockView:
         starts_ns=None if at is None else max(at - now, 0),
         explicit=any(one.explicit for one in asks),
         holder=holder(state, slot),
+        reason=reason(state, slot),
         text=_waits(state, tenant.id, slot, number, at, now),
         by=_by(state, tenant, slot),
     )
@@ -63,8 +77,9 @@ def _held(state: State, tenant: Tenant, slot: Slot, turn: Turn, now: int) -> Loc
         word, end = ("overruns", None) if turn.overrun else ("leaves", turn.deadline_ns)
         text = _leaves(state, slot, turn, now)
     else:
-        word, end = "has" if turn.in_ns is not None else "comes in", turn.began_ns + _hold_ns(state, turn.job, slot)
-        text = f"it has had the device for {_rough(now - turn.began_ns)}"
+        word = "has" if turn.in_ns is not None else "comes in"
+        end = min(lock_queue.ends_ns(turn, terms_of(state, turn.job, slot), None), FOREVER_NS)
+        text = f"it has had the device for {_rough(now - turn.began_ns)}{_for(state, slot)}"
         if turn.never:
             text += ", and could not give it back: it has work that does not end by waiting"
         elif not others:
@@ -75,8 +90,15 @@ def _held(state: State, tenant: Tenant, slot: Slot, turn: Turn, now: int) -> Loc
             text += f"; its turn has no end, {_jobs(others)}"
     left = None if end is None or end >= FOREVER_NS else max(end - now, 0)
     return LockView(
-        device=slot, state=word, left_ns=left, explicit=explicit, holder=tenant.id, text=text, by=by
-    )  # fmt: skip
+        device=slot,
+        state=word,
+        left_ns=left,
+        explicit=explicit,
+        holder=tenant.id,
+        reason=reason(state, slot),
+        text=text,
+        by=by,
+    )
 
 
 def _waits(state: State, job: JobId, slot: Slot, number: int, at: int | None, now: int) -> str:
@@ -96,7 +118,14 @@ def _waits(state: State, job: JobId, slot: Slot, number: int, at: int | None, no
         return text + (kept or "")
     name = state.tenants[turn.job].name if turn.job in state.tenants else "?"
     what = _leaves(state, slot, turn, now) if turn.revoked_ns is not None else "it has the device"
+    what += _for(state, slot)
     return f"{text}; job {turn.job} ({name}): {what}"
+
+
+def _for(state: State, slot: Slot) -> str:
+    """` ("validation")`"""
+    said = reason(state, slot).replace('"', "'")
+    return f' ("{said}")' if said else ""
 
 
 def _leaves(state: State, slot: Slot, turn: Turn, now: int) -> str:
@@ -122,10 +151,6 @@ def _place(state: State, slot: Slot) -> str:
 def _by(state: State, tenant: Tenant, slot: Slot) -> str:
     word = tightest("max_hold", said(state, tenant, slot, "max_hold")) if slot in state.runs else None
     return place(of_word(word)) if word is not None else ""
-
-
-def _hold_ns(state: State, job: JobId, slot: Slot) -> int:
-    return terms_of(state, job, slot).max_hold_ns
 
 
 def _jobs(count: int) -> str:

@@ -34,6 +34,16 @@ def turns_on(state: State, slot: Slot) -> Turns | None:
 
 def terms_of(state: State, job: JobId, slot: Slot) -> Terms:
     """What the policy says of a tenant on a device with turns."""
+    said = state.locks.said
+    if said is None:
+        return _terms_of(state, job, slot)
+    found = said.get((job, slot))
+    if found is None:
+        found = said[job, slot] = _terms_of(state, job, slot)
+    return found
+
+
+def _terms_of(state: State, job: JobId, slot: Slot) -> Terms:
     turns, tenant = turns_on(state, slot), state.tenants[job]
     assert turns is not None
     own, unit = standing(state, tenant, slot), unit_name(state, tenant, slot)

@@ -20,8 +20,8 @@ YES, NO_LIMIT, NO_DEVICE, NO_TIME, NO_HOST = range(5)
 TAKEN_NS = 100 * MILLISECOND
 """So long at most, room that was promised counts as taken although nobody has been seen to take it."""
 
-NOBODY_NS = 1 * SECOND
-"""What nobody can give for so long is not had."""
+NOBODY_NS = 3 * SECOND
+"""What nobody can give for so long is not had. Who could not let go just now is asked once more before (AGAIN_NS)."""
 MOST_ASKS = 256
 """Of one client at a time; a hook has fewer."""
 SWAPS_NS = 30 * SECOND
@@ -176,7 +176,17 @@ def _waits_ns(state: State, tenant: Tenant, slot: Slot, count: int) -> int:
     """How long an allocation may wait: as the policy says, and for others' memory to leave as long as that may take."""
     said = knobs_for(state, tenant, slot).memory_wait_ns
     swaps = slot in state.moves.devices and _room(state, tenant, slot) >= count
-    return max(said, SWAPS_NS) if swaps else said
+    return max(said, SWAPS_NS) if swaps or _unsure(state, tenant, slot, count) else said
+
+
+def _unsure(state: State, tenant: Tenant, slot: Slot, count: int) -> bool:
+    """It does not fit beside what the driver has measured; but that may be of a program that has just ended or begun.
+    What the policy itself says is sure."""
+    device, total = state.moves.devices.get(slot), state.devices[slot].total_bytes
+    if device is None or device.is_sure or not total:
+        return False
+    limit, most = knobs_for(state, tenant, slot).memory_limit, total - device.keep
+    return reserved_of(state, tenant, slot) + count <= (most if limit is None else min(limit, most))
 
 
 def _was_device(state: State, tenant: Tenant, one: Asked) -> bool:
@@ -199,7 +209,8 @@ def _room(state: State, tenant: Tenant, slot: Slot) -> float:
 def _never(state: State, tenant: Tenant, slot: Slot, count: int) -> int | None:
     """Why so much can never be had, however long one waits; None: it can."""
     limit = limit_on(state, tenant, slot)
-    if limit is not None and count + overhead(state, tenant, slot) > limit:
+    over = limit is not None and count + overhead(state, tenant, slot) > limit
+    if over and not _unsure(state, tenant, slot, count):
         return NO_LIMIT
     total = state.devices[slot].total_bytes
     return NO_DEVICE if total and count > total else None

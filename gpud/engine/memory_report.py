@@ -5,13 +5,24 @@ from collections.abc import Iterable, Sequence
 from gpud.engine import memory_line, memory_swap
 from gpud.engine.in_force import knobs_for
 from gpud.engine.memory_limits import limit_of
-from gpud.engine.memory_words import overhead, overhead_known, pinned
+from gpud.engine.memory_words import overhead, overhead_known
 from gpud.engine.state import Client, State, Tenant
 from gpud.model.counters import Counters
 from gpud.model.ids import Slot
 from gpud.model.views import MemoryView
 
 _MOST = 2**64 - 1
+PINS = {
+    0: "allocated where nothing could leave",
+    1: "allocated during a stream capture",
+    2: "arrays",
+    3: "managed memory",
+    4: "its own mappings",
+    5: "memory pools of its own",
+    6: "graphs",
+    7: "given to others by a handle",
+}
+"""Why memory cannot leave the device: GPUD_PIN_* of gpud_page.h; a test compares them."""
 
 
 def views(state: State, tenant: Tenant, rows: Sequence[tuple[Client, Slot, Counters]]) -> tuple[MemoryView, ...]:
@@ -35,7 +46,10 @@ def _view(state: State, tenant: Tenant, slot: Slot, rows: Sequence[Counters]) ->
         resident=_sum(row.resident_bytes for row in rows),
         host=_sum(row.host_bytes for row in rows),
         lazy=_sum(row.lazy_bytes for row in rows),
-        pinned=_sum(pinned(row) for row in rows),
+        pinned=_sum(row.pinned_bytes for row in rows),
+        pinned_why=tuple(text for bit, text in PINS.items() if any(row.pins & 1 << bit for row in rows)),
+        unpinned=_sum(row.unpinned_bytes for row in rows),
+        lost=_sum(row.lost_bytes for row in rows),
         over=limit is not None and reserved + beside > limit,
         place=limit_of(state.stack_on(slot), tenant).place if limit is not None else "",
         moving="; ".join(filter(None, (memory_swap.moving(state, client, slot) for client in sorted(tenant.clients)))),

@@ -3,7 +3,7 @@ Pure."""
 
 from collections.abc import Collection
 
-from gpud.engine.memory_words import NOTHING, clients_of, pinned
+from gpud.engine.memory_words import NOTHING, clients_of
 from gpud.engine.state import Client, State, Tenant
 from gpud.memory.ledger import Held
 from gpud.memory.moves import Device
@@ -25,7 +25,7 @@ def held(counters: Counters, now: int) -> Held:
         resident=counters.resident_bytes,
         host=counters.host_bytes,
         lazy=counters.lazy_bytes,
-        pinned=pinned(counters),
+        pinned=counters.pinned_bytes,
         used_ns=used,
     )
 
@@ -44,9 +44,9 @@ def keep(state: State, slot: Slot, job: JobId) -> int:
     for client in state.clients_on(slot):
         found = row(state, client.id, slot)
         if client.job == job:
-            own += found.resident_bytes + pinned(found) + found.host_bytes + found.lazy_bytes
+            own += found.resident_bytes + found.pinned_bytes + found.host_bytes + found.lazy_bytes
         else:
-            others += pinned(found)
+            others += found.pinned_bytes
     return min(device.keep, max(device.ledger.total - device.ledger.residue - others - own, 0))
 
 
@@ -68,7 +68,7 @@ def lack_of(state: State, tenant: Tenant, slot: Slot) -> int:
 
 def room(state: State, client: ClientId) -> int:
     """Host slots that it has and does not use."""
-    given = state.moves.host.given.get(client, 0)
+    given = state.moves.host.of(client)
     found = state.clients.get(client)
     used = sum(row(state, client, slot).host_bytes for slot in found.slots()) if found is not None else 0
     return max(given - used, 0)

@@ -11,11 +11,10 @@ from gpud.engine.in_force import knobs_of
 from gpud.engine.lock_queue import Turn
 from gpud.engine.lock_words import terms_of, turns_on
 from gpud.engine.memory_room import can_be_asked, held, keep, lack, lack_of, levels, may_leave, room, row, why_short
-from gpud.engine.memory_words import pinned
 from gpud.engine.state import Client, State
 from gpud.memory.ledger import Ledger
 from gpud.memory.moves import Cannot, Device, Out
-from gpud.memory.tiers import host_budget
+from gpud.memory.tiers import UNIT, host_budget
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model.effects import Effect
@@ -74,16 +73,29 @@ def _swap_on(state: State, slot: Slot) -> bool:
 
 def learn(state: State, now: int) -> None:
     """What pages say, as read last."""
+    _hear_slots(state)
     for slot, device in state.moves.devices.items():
         there = {client.id for client in state.clients_on(slot)}
         for client in there:
             found = held(row(state, client, slot), now)
+            device.looks = device.looks if client in device.ledger.held else 0
             device.ledger.learn(client, found)
             out = device.outs.get(client)
             if out is not None and found.resident != out.resident:
                 out.resident, out.moved_ns = found.resident, now
         for client in set(device.ledger.held) - there:
             device.gone(client)
+
+
+def _hear_slots(state: State) -> None:
+    """How much host memory clients have got. Who has no session gets none that was on its way to it."""
+    host = state.moves.host
+    for client in host.given:
+        there = state.clients.get(client)
+        if there is None or there.session is None:
+            host.making.discard(client)
+        elif there.slots() and client in state.heard:
+            host.hear(client, max(row(state, client, slot).slots_bytes for slot in there.slots()))
 
 
 def hear(state: State, event: ev.DriverTold) -> None:
@@ -94,10 +106,12 @@ def hear(state: State, event: ev.DriverTold) -> None:
             continue
         if any(client.session is None for client in state.clients_on(slot)):
             continue  # of an earlier daemon, and not back yet: what it has is not known
-        before = sum(found.resident_bytes + pinned(found) for (_, where), found in event.held.items() if where == slot)
+        before = sum(
+            found.resident_bytes + found.pinned_bytes for (_, where), found in event.held.items() if where == slot
+        )
         used = seen.used_bytes - (seen.total_bytes - device.ledger.total)
         found, looked = max(used - max(before, device.ledger.owned), 0), device.looked
-        device.looked = found
+        device.looked, device.looks = found, device.looks + 1
         # Of two looks the smaller counts: what came between the driver's and ours is a client's.
         device.told = device.ledger.residue = found if looked is None else min(found, looked)
         there = {(one.pid, one.started) for one in seen.processes or ()}
@@ -131,12 +145,14 @@ def slots_asked(state: State, event: ev.SlotsAsked) -> list[Effect]:
     if client is None or client.session is None:
         return []
     moves = state.moves
-    why = moves.host.refuses(event.bytes) if event.bytes else "no bytes were asked for"
+    moves.host.making.discard(client.id)  # it asks for one at a time: it knows of all that it has got
+    count = -(-event.bytes // UNIT) * UNIT
+    why = moves.host.refuses(count)
     if why:
         return _no_slots(state, client, event.slot, event.request, why)
-    moves.host.give(client.id, event.bytes)
+    moves.host.give(client.id, count)
     moves.refused.pop(client.id, None)
-    made = do.MakeHostSlots(client=client.id, slot=event.slot, request=event.request, bytes=event.bytes)
+    made = do.MakeHostSlots(client=client.id, slot=event.slot, request=event.request, bytes=count)
     return [do.SaveState(), made]
 
 

@@ -50,7 +50,7 @@ def most(state: State, tenant: Tenant, slot: Slot) -> int | None:
     if device is None or not total:
         return None
     pins = sum(
-        pinned(state.held.get((client.id, slot), NOTHING))
+        state.held.get((client.id, slot), NOTHING).pinned_bytes
         for client in state.clients_on(slot)
         if client.job != tenant.id
     )
@@ -62,12 +62,6 @@ def limit_on(state: State, tenant: Tenant, slot: Slot) -> int | None:
     """What a job may have: by its limit, and where memory is swapped by the device. None: unlimited."""
     found = (knobs_for(state, tenant, slot).memory_limit, most(state, tenant, slot))
     return min((limit for limit in found if limit is not None), default=None)
-
-
-def pinned(counters: Counters) -> int:
-    """Of what a process has, as far as it is known: what cannot leave the device."""
-    swappable = counters.resident_bytes + counters.host_bytes + counters.lazy_bytes
-    return max(counters.pinned_bytes, counters.used_bytes - swappable, 0) if swappable else counters.pinned_bytes
 
 
 def clients_of(state: State, tenant: Tenant, slot: Slot) -> list[Client]:
@@ -96,7 +90,7 @@ def reserved_of(state: State, tenant: Tenant, slot: Slot) -> int:
 def on_device(counters: Counters) -> int:
     """What of a process is known to be on the device, or may be: reserved, or kept ready for its next allocation."""
     reserved = counters.reserved_bytes - counters.host_bytes - counters.lazy_bytes
-    return max(reserved, counters.resident_bytes + pinned(counters))
+    return max(reserved, counters.resident_bytes + counters.pinned_bytes)
 
 
 def overhead(state: State, tenant: Tenant, slot: Slot) -> int:

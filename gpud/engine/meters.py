@@ -7,6 +7,7 @@ the window has passed.
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from operator import sub
 
 from attrs import Factory, define
 
@@ -65,9 +66,15 @@ class _Histogram:
             return 0, ()
         _, before, then = self.past[0]
         if self._of is None or self._of[0] is not then or self._of[1] is not self.latest:
-            counts = (max(count - old, 0) for count, old in zip(self.latest, then, strict=True))
-            self._of, self._counted = (then, self.latest), () if self.latest == then else tuple(counts)
+            self._of = then, self.latest
+            self._counted = () if self.latest == then else _more(self.latest, then)
         return max(launches - before, 0), self._counted
+
+
+def _more(latest: tuple[int, ...], then: tuple[int, ...]) -> tuple[int, ...]:
+    """By bucket, how many have come since. A hook may write nonsense: never less than none."""
+    more = tuple(map(sub, latest, then))
+    return more if min(more) >= 0 else tuple(max(count, 0) for count in more)
 
 
 @define(kw_only=True)

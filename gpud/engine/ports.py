@@ -48,6 +48,9 @@ class PagesPort(Protocol):
 
     def hook_counters(self, client: ClientId) -> HookCounters: ...
 
+    def reasons(self) -> dict[tuple[ClientId, Slot], str]:
+        """What programs say that their turns are for, as it may stand in a line; of those that say anything."""
+
     def histograms(self, wanted: Iterable[tuple[ClientId, Slot]]) -> dict[tuple[ClientId, Slot], tuple[int, ...]]:
         """Of holds, those of the wanted that can be seen."""
 

@@ -113,7 +113,6 @@ def dump(state: State, boot: str, levels: Iterable[Level] = ()) -> bytes:
         last_generation=state.last_generation,
         tenants=[],
         clients=[],
-        lock=saved_lock.dump(state.locks),
         host={int(client): count for client, count in state.moves.host.given.items()},
         overhead=[
             SavedOverhead(client=client, slot=slot, bytes=count)
@@ -128,6 +127,7 @@ def dump(state: State, boot: str, levels: Iterable[Level] = ()) -> bytes:
     )
     fields = {name: getattr(saved, name) for name in _FIELDS}
     rows = {
+        "lock": saved_lock.dump(state.locks),
         "tenants": [_encoded_tenant(state, tenant) for tenant in state.tenants.values()],
         "clients": [_encoded(client) for client in state.clients.values()],
     }

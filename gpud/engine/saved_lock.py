@@ -1,6 +1,8 @@
-"""Turns on file: who has a device keeps it over a restart of the daemon, and who waits keeps its place. Pure."""
+"""Turns on file: over a restart of the daemon who has a device keeps it, who waits keeps its place, and what `fair`
+goes by is not forgotten. Pure."""
 
-from typing import Annotated
+from collections import deque
+from typing import Annotated, Any
 
 import msgspec
 from attrs import Factory, frozen
@@ -8,8 +10,12 @@ from attrs import Factory, frozen
 from gpud.engine.lock_queue import Line, Locks, Request, Turn
 from gpud.engine.state import State
 from gpud.model.ids import ClientId, JobId, Slot, UnitName
-from gpud.model.units import FOREVER_NS
+from gpud.model.units import FOREVER_NS, SECOND
 
+PAST_STEP_NS = 10 * SECOND
+"""So exactly is the past on file: of ten minutes, sixty rows for each unit."""
+PAST_AGE_NS = 1 * SECOND
+"""… and it may be so old: who gets a device is not to wait for it."""
 _Slot = Annotated[int, msgspec.Meta(ge=0, lt=8)]
 _Word = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
@@ -42,17 +48,29 @@ class SavedRequest:
 
 
 @frozen(kw_only=True)
+class SavedPast:
+    """Turns of a unit that are over."""
+
+    slot: _Slot
+    unit: UnitName
+    turns: list[tuple[_Word, _Word]]
+    """(from, how long in sum), oldest first."""
+
+
+@frozen(kw_only=True)
 class SavedLock:
     last_epoch: _Word = 0
     turns: list[SavedTurn] = Factory(list)
     requests: list[SavedRequest] = Factory(list)
+    past: list[SavedPast] = Factory(list)
 
 
-def dump(locks: Locks) -> SavedLock:
+def dump(locks: Locks) -> dict[str, Any]:
+    """The fields of a SavedLock, for msgspec."""
     turns = [(slot, line.turn) for slot, line in sorted(locks.lines.items()) if line.turn is not None]
-    return SavedLock(
-        last_epoch=locks.last_epoch,
-        turns=[
+    return {
+        "last_epoch": locks.last_epoch,
+        "turns": [
             SavedTurn(
                 slot=slot,
                 job=turn.job,
@@ -69,7 +87,7 @@ def dump(locks: Locks) -> SavedLock:
             )
             for slot, turn in turns
         ],
-        requests=[
+        "requests": [
             SavedRequest(
                 client=one.client,
                 job=one.job,
@@ -80,7 +98,28 @@ def dump(locks: Locks) -> SavedLock:
             )
             for one in locks.requests
         ],
-    )
+        "past": [row for slot, line in sorted(locks.lines.items()) for row in _past(slot, line)],
+    }
+
+
+def _past(slot: Slot, line: Line) -> list[msgspec.Raw]:
+    """Encoded anew at most once in `PAST_AGE_NS`: it is the largest part of what is written with each grant."""
+    noted = line.noted_ns // PAST_AGE_NS
+    if line.on_file is None or line.on_file[0] != noted:
+        rows = [SavedPast(slot=slot, unit=unit, turns=_condensed(its)) for unit, its in line.past.items()]
+        line.on_file = noted, [msgspec.Raw(msgspec.json.encode(row)) for row in rows]
+    return line.on_file[1]
+
+
+def _condensed(turns: deque[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those that began within one step as one."""
+    found: list[tuple[int, int]] = []
+    for start, took in turns:
+        if found and start < found[-1][0] + PAST_STEP_NS:
+            found[-1] = found[-1][0], found[-1][1] + took
+        else:
+            found.append((start, took))
+    return found
 
 
 def restore(state: State, saved: SavedLock, stale_until_ns: int) -> None:
@@ -107,6 +146,10 @@ def restore(state: State, saved: SavedLock, stale_until_ns: int) -> None:
             )
         )
         locks.last_epoch = max(locks.last_epoch, turn.epoch)
+    for past in saved.past:
+        if past.slot in state.devices and past.turns:
+            line = locks.lines.setdefault(Slot(past.slot), Line())
+            line.past[past.unit] = deque(past.turns)
     locks.requests += [
         Request(
             client=ClientId(one.client),

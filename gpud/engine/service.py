@@ -123,6 +123,11 @@ class Engine:
         """Of all tenants whose time is divided, as of the last step."""
         return {(level.tenant, level.slot): level for level in self.pages.levels()}
 
+    def sums(self) -> Held:
+        """What all clients say of themselves now, for whoever wants to see it."""
+        self.state.reasons = self.pages.reasons()
+        return self.pages.counters()
+
     def handle(self, event: ev.Event) -> None:
         """Decides, and does what was decided. Never waits."""
         if isinstance(event, ev.BoardChanged) and event.reading is None:

@@ -19,6 +19,9 @@ class Standing:
 
 def arbiter_on(state: State, slot: Slot) -> Applied | None:
     """The policy that arbitrates there; None: the built-in `open`."""
+    run = state.runs.get(slot)
+    if run is not None:
+        return run.arbiter
     return next((applied for applied in state.stack_on(slot) if applied.arbiter is not None), None)
 
 

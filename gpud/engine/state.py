@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from attrs import Factory, define
+from attrs import Factory, define, field
 
-from gpud.engine.board import Board, Failsafe, Stack
+from gpud.engine.board import Applied, Board, Failsafe, Stack
 from gpud.engine.classify import Placed
 from gpud.engine.lock_queue import Locks
 from gpud.engine.meters import Meter
@@ -207,6 +207,12 @@ class Run:
     """When somebody there was last seen to be active."""
     resting: bool = False
     """Nothing can change what its policies see before somebody goes active: they are not looked at until then."""
+    arbiter: Applied | None = field(init=False)
+    """Of the stack, the one that arbitrates; None: the built-in `open`."""
+
+    @arbiter.default
+    def _arbiter(self) -> Applied | None:
+        return next((applied for applied in self.stack if applied.arbiter is not None), None)
 
 
 @define(kw_only=True)
@@ -247,6 +253,8 @@ class State:
     """As read last."""
     held: Mapping[tuple[ClientId, Slot], Counters] = Factory(dict)
     """What clients hold of device memory, as read last."""
+    reasons: Mapping[tuple[ClientId, Slot], str] = Factory(dict)
+    """What clients said last that their turns are for: read when somebody wants to see it."""
     overhead: dict[tuple[ClientId, Slot], int | None] = Factory(dict)
     """What the driver says they hold beyond that; None: it does not say."""
     overhead_looks: dict[tuple[ClientId, Slot], tuple[int, ...]] = Factory(dict)

@@ -17,8 +17,12 @@ class StateFile:
         if content == self._last:
             return
         fd = os.open(self._fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with open(fd, "wb") as file:
-            file.write(content)
+        try:
+            left = memoryview(content)
+            while left:
+                left = left[os.write(fd, left) :]
+        finally:
+            os.close(fd)
         os.replace(self._fresh, self.path)
         self._last = content
 

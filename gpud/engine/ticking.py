@@ -221,7 +221,7 @@ def plan(state: State, now: int) -> None:
 
 def _occupied(state: State) -> list[Slot]:
     """Devices that somebody is on, in order."""
-    return sorted(frozenset().union(*(client.slots() for client in state.clients.values())))
+    return [slot for slot in sorted(state.runs) if next(state.clients_on(slot), None) is not None]
 
 
 def _is_quiet(run: Run) -> bool:

@@ -20,9 +20,9 @@ from gpud.model.ids import ClientId, JobId, SessionId
 from gpud.model.knobs import PeerEntry
 
 _KEPT_PACKETS = 64
-_BURST, _BURST_S, _REST_S = 64, 0.05, 0.05
-"""Who sends more than `_BURST` packets in `_BURST_S` is read again `_REST_S` later: its own buffer fills, nobody else
-waits."""
+_BURST, _EVERY_S, _REST_S = 64, 1 / 1280, 8 / 1280
+"""Who sends more than `_BURST` packets at once, and one in `_EVERY_S` on the average, is read again `_REST_S` later:
+its own buffer fills, nobody else waits. Short, since turns of the device lock are told by such packets."""
 
 
 PageOf = Callable[[ClientId], int | None]
@@ -57,7 +57,7 @@ class Connection:
         self._peers: tuple[int, tuple[PeerEntry, ...]] | None = None
         self._delivered: dict[int, int] = {}
         self._work = trio.Event()
-        self._burst_began, self._burst = trio.current_time(), 0
+        self._allowance, self._counted_at = float(_BURST), trio.current_time()
 
     def end(self, reason: str) -> None:
         """Ends the conversation; the first reason counts."""
@@ -205,10 +205,9 @@ class Connection:
 
     async def _rest(self) -> None:
         now = trio.current_time()
-        if now - self._burst_began > _BURST_S:
-            self._burst_began, self._burst = now, 0
-        self._burst += 1
-        if self._burst > _BURST:
+        self._allowance = min(self._allowance + (now - self._counted_at) / _EVERY_S, _BURST) - 1
+        self._counted_at = now
+        if self._allowance < 0:
             await trio.sleep(_REST_S)
 
 

@@ -7,7 +7,7 @@ import struct
 from mmap import mmap
 
 PAGE_MAGIC = 0x64757067
-PAGE_VERSION = 3
+PAGE_VERSION = 4
 CONTROL, PRESENCE, ACTIVITY = 1, 2, 3
 MAX_DEVICES = 8
 MAX_PEERS = 16
@@ -24,14 +24,17 @@ CONTROL_DEVICE_HEAD = struct.Struct("<8I4Q 2IqQQ2IqQQ 6QqQ 2Q4I2Q2I8x")
 """Up to its peers: gate, wake, rank, unit, peer_count, others_active, max_inflight, pass_launches, …"""
 PRESENCE_DEVICE = struct.Struct("<IIQQQIIQQII")
 """active, edges, idle_since_ns, inflight, spent_ns, waiting, turn, full_ns, reserved_bytes, lock, holds."""
-ACTIVITY_HEAD = struct.Struct("<QQQ40x")
-"""After the header: errors, attaches, keeper_wakes."""
-ACTIVITY_DEVICE_HEAD = struct.Struct("<9QII6Q")
+REASON_BYTES = 36
+ACTIVITY_HEAD = struct.Struct(f"<QQQI{REASON_BYTES}s")
+"""After the header: errors, attaches, keeper_wakes, reason_slots, reason."""
+PINS = 8
+ACTIVITY_DEVICE_HEAD = struct.Struct(f"<9QII8Q{PINS}Q48x")
 """used_bytes, allocations, launches_failed, passed, copy_bytes, last_finish_ns, samples, clean, calls, factor_ppm, …,
-resident_bytes, host_bytes, lazy_bytes, pinned_bytes, swap_done_bytes, swap_total_bytes."""
+resident_bytes, host_bytes, lazy_bytes, swap_done_bytes, swap_total_bytes, lost_bytes, slots_bytes, unpinned_bytes,
+pins."""
 SLOT = struct.Struct("<QQQQQIIIIQ")
 """entered, left, blocks, held, held_ns, thread, holding, hold_reason, hold_peer, hold_since_ns."""
-SUM = struct.Struct("<26Q11I4x")
+SUM = struct.Struct("<29Q12I")
 """`struct gpud_sum` of pages_native.h: the fields of model.counters.Counters, in their order."""
 
 CONTROL_DEVICE_SIZE = CONTROL_DEVICE_HEAD.size + PEER.size * MAX_PEERS

@@ -18,6 +18,7 @@ from gpud.model.counters import Counters, HookCounters
 from gpud.model.ids import ClientId, Generation, JobId, Slot
 from gpud.model.knobs import DeviceWords
 from gpud.model.levels import Barred, Division, Level, Motion
+from gpud.model.text import one_line
 
 FAILSAFE_OPEN, FAILSAFE_HOLD = 0, 1
 UNCAPPED_NS = lib.GPUD_UNCAPPED_NS
@@ -273,6 +274,19 @@ class PageStore:
                 lib.gpud_histogram(pages.activity, slot, bucket)
                 total = [a + b for a, b in zip(total, bucket, strict=True)]
         return HookCounters(errors=pages.activity.errors, attaches=pages.activity.attaches, histogram=tuple(total))
+
+    def reasons(self) -> dict[tuple[ClientId, Slot], str]:
+        """What programs say that their turns are for, as it may stand in a line; of those that say anything."""
+        found: dict[tuple[ClientId, Slot], str] = {}
+        for client, pages in self._pages.items():
+            if pages.activity is None:
+                continue
+            head = ffi.buffer(pages.activity, layout.HEADER.size + layout.ACTIVITY_HEAD.size)
+            *_, slots, raw = layout.ACTIVITY_HEAD.unpack_from(head, layout.HEADER.size)
+            text = one_line(raw.rstrip(b"\0").decode(errors="replace").strip()) if slots else ""
+            if text:
+                found |= {(client, Slot(slot)): text for slot in range(layout.MAX_DEVICES) if slots & 1 << slot}
+        return found
 
     def _places(self, client: ClientId) -> tuple[Any, Any, Any]:
         pages = self._pages.get(client, _NO_PAGES)

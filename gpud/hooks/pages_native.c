@@ -67,9 +67,16 @@ static void sum_device(struct gpud_sum *sum, const struct gpud_presence_device *
     sum->resident_bytes = LOAD(activity->resident_bytes);
     sum->host_bytes = LOAD(activity->host_bytes);
     sum->lazy_bytes = LOAD(activity->lazy_bytes);
-    sum->pinned_bytes = LOAD(activity->pinned_bytes);
     sum->swap_done_bytes = LOAD(activity->swap_done_bytes);
     sum->swap_total_bytes = LOAD(activity->swap_total_bytes);
+    sum->lost_bytes = LOAD(activity->lost_bytes);
+    sum->slots_bytes = LOAD(activity->slots_bytes);
+    sum->unpinned_bytes = LOAD(activity->unpinned_bytes);
+    for (uint32_t why = 0; why < GPUD_PINS; why++) {
+        uint64_t bytes = LOAD(activity->pins[why]);
+        sum->pinned_bytes += bytes;
+        sum->pins |= bytes != 0 ? 1u << why : 0;
+    }
     sum->lock = LOAD(presence->lock);
     sum->holds = LOAD(presence->holds);
     sum->factor_ppm = LOAD(activity->factor_ppm);

@@ -45,6 +45,9 @@ struct gpud_sum {
     uint64_t pinned_bytes;
     uint64_t swap_done_bytes;
     uint64_t swap_total_bytes;
+    uint64_t lost_bytes;
+    uint64_t slots_bytes;
+    uint64_t unpinned_bytes;
     uint32_t active;
     uint32_t edges;
     uint32_t holding;           /* threads held now */
@@ -56,7 +59,7 @@ struct gpud_sum {
     uint32_t estimated;
     uint32_t lock;
     uint32_t holds;
-    uint32_t pad;
+    uint32_t pins;              /* bit per GPUD_PIN_*: pinned_bytes has some for that reason */
 };
 /* cffi: end */
 

@@ -388,19 +388,20 @@ def _event(client: ClientId, message: wire.Message) -> ev.Event:
 def _lock_event(client: ClientId, message: wire_lock.Said) -> ev.Event:
     mask, flags, number, time_ns, count = message
     slots = frozenset(Slot(slot) for slot in range(wire.MAX_DEVICES) if mask & 1 << slot)
+    explicit, wait_ns = bool(flags & wire_lock.EXPLICIT), None if time_ns == wire_lock.FOR_EVER else time_ns
     match message:
         case wire.LockAsked():
-            explicit, wait_ns = bool(flags & wire_lock.EXPLICIT), None if time_ns == wire_lock.FOR_EVER else time_ns
-            return ev.LockAsked(
-                client=client, request=number, slots=slots, explicit=explicit, wait_ns=wait_ns, bytes=count
-            )
+            return ev.LockAsked(client=client, request=number, slots=slots, explicit=explicit, wait_ns=wait_ns)
         case wire.LockWithdrawn():
             return ev.LockWithdrawn(client=client, request=number)
         case wire.LockIsIn():
             short = bool(flags & wire_lock.SHORT)
             return ev.LockIsIn(client=client, slots=slots, epoch=number, bytes=count, short=short, took_ns=time_ns)
     overrun, never = bool(flags & wire_lock.OVERRUN), bool(flags & wire_lock.NEVER)
-    return ev.LockBack(client=client, slots=slots, epoch=number, overrun=overrun, never=never, took_ns=time_ns)
+    asks = None
+    if flags & wire_lock.AND_ASKS:
+        asks = ev.LockAsked(client=client, request=count, slots=slots, explicit=explicit, wait_ns=wait_ns)
+    return ev.LockBack(client=client, slots=slots, epoch=number, overrun=overrun, never=never, asks=asks)
 
 
 def _mask(slots: frozenset[Slot]) -> int:

@@ -69,7 +69,7 @@ from gpud.model.errors import ProtocolError, VersionError
 VERSION_MIN = 1
 VERSION_MAX = 1
 MAX_FDS = 16
-PAGE_VERSION = 3
+PAGE_VERSION = 4
 
 ROLE_HOOK = 1
 ROLE_LAUNCHER = 2

@@ -10,6 +10,7 @@ SHORT = 4
 NEVER = 8
 AGAIN = 16
 LEVEL = 32
+AND_ASKS = 64
 FOR_EVER = 2**64 - 1
 """In LockAsked: it waits for ever."""
 
@@ -45,7 +46,8 @@ class LockIsIn(NamedTuple):
 
 
 class LockBack(NamedTuple):
-    """Drained and given back, or OVERRUN, or NEVER; `time_ns`: how long it took."""
+    """Drained and given back, or OVERRUN, or NEVER; `time_ns`: how long it took. With AND_ASKS it is a LockAsked, too:
+    `bytes`: the number of the request, `time_ns`: as there."""
 
     slots: int
     flags: int
@@ -88,7 +90,7 @@ _FLAGS: dict[type, int] = {
     LockAsked: EXPLICIT,
     LockWithdrawn: EXPLICIT,
     LockIsIn: SHORT | OVERRUN | NEVER,  # a hook has one word for both: who owed IS_IN when it overran says both
-    LockBack: SHORT | OVERRUN | NEVER,
+    LockBack: SHORT | OVERRUN | NEVER | AND_ASKS | EXPLICIT,
 }
 
 
@@ -100,5 +102,7 @@ def check(message: Said, name: str, slots: int) -> None:
         raise ProtocolError(f"{name} names device slots {message.slots:#x}; the client has {slots:#x}")
     if message.flags & ~_FLAGS[type(message)]:
         raise ProtocolError(f"{name} has unknown flags {message.flags:#x}")
-    if message.epoch == 0:
+    if message.flags & AND_ASKS and message.flags & (SHORT | OVERRUN | NEVER):
+        raise ProtocolError(f"{name} asks for devices that it has yet to give back")
+    if message.epoch == 0 or (message.flags & AND_ASKS and message.bytes == 0):
         raise ProtocolError(f"{name} has number 0; numbers begin with 1")

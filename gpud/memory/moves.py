@@ -37,6 +37,9 @@ class Device:
     """What the driver said last that is in use beside clients' memory, their contexts among it; None: not yet."""
     looked: int | None = None
     """Likewise, as of the last look alone."""
+    looks: int = 0
+    """How often it has said so since somebody came or went: of two answers the smaller counts, and what is just being
+    taken down is in the first."""
     seen: set[ClientId] = Factory(set)
     """Clients with a context there, by that."""
     evict: str = "oldest"
@@ -58,7 +61,13 @@ class Device:
     short_ns: int = 0
     """… and since when anything is short."""
 
+    @property
+    def is_sure(self) -> bool:
+        """What is in use beside clients' memory is known well enough to refuse somebody for it."""
+        return self.looks >= 2
+
     def gone(self, client: ClientId) -> None:
+        self.looks = 0
         self.ledger.gone(client)
         self.outs.pop(client, None)
         self.cannot.pop(client, None)

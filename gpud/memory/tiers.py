@@ -10,6 +10,8 @@ from gpud.policies.quantities import show_value
 from gpud.policies.types import Type
 from gpud.policies.values import Tier
 
+UNIT = 2 << 20
+"""Host slots are made of whole ones."""
 LARGEST = 1 << 46
 """Of host memory, in bytes: nobody has more, whatever he says."""
 
@@ -26,11 +28,27 @@ class HostTier:
 
     budget: float
     given: dict[ClientId, int] = Factory(dict)
-    """Bytes of slots that each has."""
+    """Bytes of slots that each was given."""
+    has: dict[ClientId, int] = Factory(dict)
+    """What each says that it has: less, where they were made and the daemon died before they got there. It is not
+    believed for more."""
+    making: set[ClientId] = Factory(set)
+    """To whom some are on the way: it cannot know of them yet."""
 
     @property
     def used(self) -> int:
-        return sum(self.given.values())
+        return sum(map(self.of, self.given))
+
+    def of(self, client: ClientId) -> int:
+        """What counts as its."""
+        given = self.given.get(client, 0)
+        return given if client in self.making else min(given, self.has.get(client, given))
+
+    def hear(self, client: ClientId, has: int) -> None:
+        """It says that it has so much."""
+        self.has[client] = has
+        if has >= self.given.get(client, 0):
+            self.making.discard(client)
 
     @property
     def left(self) -> float:
@@ -39,6 +57,8 @@ class HostTier:
 
     def refuses(self, count: int) -> str:
         """Why so much more cannot be had; "": it can."""
+        if count <= 0:
+            return "no bytes were asked for"
         if count > LARGEST:
             return f"{count} bytes are more than any host has"
         if count <= self.left:
@@ -54,10 +74,12 @@ class HostTier:
         why = self.refuses(count)
         if why:
             raise ValueError(why)
-        self.given[client] = self.given.get(client, 0) + count
+        self.given[client] = self.of(client) + count
+        self.making.add(client)
 
     def take_back(self, client: ClientId, count: int) -> None:
         """Slots that could not be made after all."""
+        self.making.discard(client)
         left = self.given.get(client, 0) - count
         if left > 0:
             self.given[client] = left
@@ -66,4 +88,6 @@ class HostTier:
 
     def gone(self, client: ClientId) -> int:
         """Its end. Returns what it had."""
+        self.has.pop(client, None)
+        self.making.discard(client)
         return self.given.pop(client, 0)

@@ -48,6 +48,12 @@ class Counters(NamedTuple):
     swap_done_bytes: int = 0
     """Of the swap under way; 0 / 0: none is."""
     swap_total_bytes: int = 0
+    lost_bytes: int = 0
+    """Of memory that can leave the device: what the host's memory has not kept."""
+    slots_bytes: int = 0
+    """Host slots that the client has, for all of its devices …"""
+    unpinned_bytes: int = 0
+    """… and of these, what the driver has refused to page-lock."""
     active: int = 0
     """1 from the first launch after idle until all is finished."""
     edges: int = 0
@@ -69,6 +75,8 @@ class Counters(NamedTuple):
     """What it makes of the device lock: GPUD_LOCK_NONE, …"""
     holds: int = 0
     """Turns that the program has taken explicitly and not released."""
+    pins: int = 0
+    """Why memory cannot leave the device: bits, by GPUD_PIN_*."""
 
 
 @frozen(kw_only=True)

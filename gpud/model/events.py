@@ -186,8 +186,6 @@ class LockAsked:
     """By gpud.acquire."""
     wait_ns: int | None
     """It waits at most so long; None: for ever."""
-    bytes: int
-    """What must come in first."""
     held: Mapping[tuple[ClientId, Slot], Counters] | None = None
     """As in AllocAsked, where memory is swapped."""
 
@@ -225,7 +223,8 @@ class LockBack:
     """Not drained by the deadline: it will say so again, without this, once it is."""
     never: bool
     """It has work that cannot end by waiting, and goes on."""
-    took_ns: int
+    asks: LockAsked | None = None
+    """It wants them again, behind whoever waits by now."""
     held: Mapping[tuple[ClientId, Slot], Counters] | None = None
     """As in AllocAsked, where memory is swapped."""
 

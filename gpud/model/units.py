@@ -71,7 +71,9 @@ def format_duration(nanoseconds: int, to: int = 1) -> str:
 
 def sooner(one: int | None, other: int | None) -> int | None:
     """Of two moments that may never come (None)."""
-    return min((at for at in (one, other) if at is not None), default=None)
+    if one is None or (other is not None and other < one):
+        return other
+    return one
 
 
 def _scaled(text: str, units: dict[str, int], where: str, what: str, example: str) -> tuple[int, bool]:

@@ -132,6 +132,12 @@ class MemoryView:
     """… and not backed by anything yet."""
     pinned: int = 0
     """What cannot leave it."""
+    pinned_why: tuple[str, ...] = ()
+    """What that is, a few words each."""
+    unpinned: int = 0
+    """Of the host memory that it was given: what the driver has refused to page-lock, so that copies are slower."""
+    lost: int = 0
+    """What the host's memory has not kept: the program gets an error where it uses it."""
     over: bool = False
     """It holds more than its limit, which was lowered: it may only free."""
     place: str = ""
@@ -163,7 +169,9 @@ class LockView:
     explicit: bool = False
     """By gpud.acquire."""
     holder: int | None = None
-    """Who has the device."""
+    """Who has the device …"""
+    reason: str = ""
+    """… and what for, if it says so."""
     text: str = ""
     """One sentence."""
     by: str = ""

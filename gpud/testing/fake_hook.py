@@ -174,7 +174,8 @@ class FakeHook:
         assert self.activity is not None
         offset = layout.activity_device_offset(slot)
         values = list(layout.ACTIVITY_DEVICE_HEAD.unpack_from(self.activity, offset))
-        values[0], values[-6:-3] = resident + host + lazy, [resident, host, lazy]
+        values[0], values[11:14] = resident + host + lazy, [resident, host, lazy]
+        values[17] = sum(slots.bytes for slots, fd in self.host_slots if fd is not None)
         layout.ACTIVITY_DEVICE_HEAD.pack_into(self.activity, offset, *values)
 
     def send(self, packet: bytes, descriptors: Sequence[int] = ()) -> None:

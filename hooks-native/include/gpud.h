@@ -53,6 +53,7 @@ static inline const char *gpud_error_text(int code)
 
 /* What the hook exports. Not to be called directly. */
 typedef int gpud_hook_turns(const int *devices, unsigned count, uint64_t timeout_ns);
+typedef int gpud_hook_turns_for(const int *devices, unsigned count, uint64_t timeout_ns, const char *reason);
 typedef int gpud_hook_device(void);
 #ifdef __cplusplus
 #define GPUD_CAST(type, value) reinterpret_cast<type>(value)
@@ -77,6 +78,14 @@ static inline int gpud_acquire_all(const int *devices, unsigned count, uint64_t 
     return gpud_call_("gpud_hook_acquire", devices, count, timeout_ns);
 }
 
+/* The same, and says what for: `gpud ps` and `gpud why` show it to those who wait, until the process's last turn there is released. UTF-8, may be
+ * NULL; what is beyond 36 bytes is cut. A process has one reason at a time: the last one that was given. */
+static inline int gpud_acquire_all_for(const int *devices, unsigned count, uint64_t timeout_ns, const char *reason)
+{
+    gpud_hook_turns_for *call = GPUD_CAST(gpud_hook_turns_for *, dlsym(RTLD_DEFAULT, "gpud_hook_acquire_for"));
+    return call != NULL ? call(devices, count, timeout_ns, reason) : gpud_acquire_all(devices, count, timeout_ns);
+}
+
 /* Undoes one gpud_acquire_all that answered GPUD_OK. The device leaves when somebody else wants it: not before the work submitted so far is done. */
 static inline int gpud_release_all(const int *devices, unsigned count)
 {
@@ -93,6 +102,11 @@ static inline int gpud_current(void)
 static inline int gpud_acquire(int device, uint64_t timeout_ns)
 {
     return gpud_acquire_all(&device, 1, timeout_ns);
+}
+
+static inline int gpud_acquire_for(int device, uint64_t timeout_ns, const char *reason)
+{
+    return gpud_acquire_all_for(&device, 1, timeout_ns, reason);
 }
 
 static inline int gpud_release(int device)
@@ -113,8 +127,9 @@ struct error : std::runtime_error {
 /* A turn for the length of a block. */
 class lock {
   public:
-    explicit lock(int device = GPUD_CURRENT, uint64_t timeout_ns = GPUD_FOREVER)
-        : device_(device == GPUD_CURRENT && gpud_current() >= 0 ? gpud_current() : device), taken_(gpud_acquire(device_, timeout_ns))
+    explicit lock(int device = GPUD_CURRENT, uint64_t timeout_ns = GPUD_FOREVER, const char *reason = nullptr)
+        : device_(device == GPUD_CURRENT && gpud_current() >= 0 ? gpud_current() : device),
+          taken_(gpud_acquire_for(device_, timeout_ns, reason))
     {
         if (taken_ < 0)
             throw error(taken_);

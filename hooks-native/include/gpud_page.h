@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 /* cffi: begin */
-#define GPUD_PAGE_VERSION 3
+#define GPUD_PAGE_VERSION 4
 #define GPUD_PAGE_MAGIC 0x64757067  /* "gpud", little endian */
 #define GPUD_PAGE_CONTROL 1
 #define GPUD_PAGE_PRESENCE 2
@@ -25,6 +25,7 @@
 #define GPUD_MAX_PEERS 16  /* peers looked at directly; beyond, others_active */
 #define GPUD_MAX_SLOTS 64  /* launching threads with a slot of their own, per device */
 #define GPUD_HISTOGRAM_BUCKETS 32
+#define GPUD_REASON_BYTES 36
 
 /* Gate word: zero is open, nothing else to ask. Bits, so that reasons to look combine. */
 #define GPUD_GATE_PAUSED 1      /* hold every launch */
@@ -46,6 +47,17 @@
 
 /* lock_flags */
 #define GPUD_LOCK_WANTED 1      /* somebody waits for the device: who holds it and is done gives it back at once */
+
+/* gpud_activity_device.pins: counted memory that cannot leave the device, by why. */
+#define GPUD_PIN_EARLY 0        /* allocated where nothing could leave: before the policy said so, or where the hook cannot make it */
+#define GPUD_PIN_CAPTURE 1      /* … while a stream capture was open */
+#define GPUD_PIN_ARRAY 2
+#define GPUD_PIN_MANAGED 3
+#define GPUD_PIN_HANDLE 4       /* made by cuMemCreate: the program's own mappings */
+#define GPUD_PIN_POOL 5         /* held by memory pools of the driver */
+#define GPUD_PIN_GRAPH 6        /* … by its graphs */
+#define GPUD_PIN_OUTSIDE 7      /* could leave, but somebody was given a handle of it, or reaches it past the driver */
+#define GPUD_PINS 8
 
 /* gpud_presence_device.lock: what this process makes of the device lock. */
 #define GPUD_LOCK_NONE 0        /* has no grant */
@@ -212,20 +224,26 @@ struct gpud_activity_device {
     uint64_t resident_bytes;    /* of the pool's chunks: backed by device memory now */
     uint64_t host_bytes;        /* … in host slots and not on the device */
     uint64_t lazy_bytes;        /* … without backing and without contents */
-    uint64_t pinned_bytes;      /* counted memory that cannot leave the device (arrays, managed, shared, before it was swappable) */
     uint64_t swap_done_bytes;   /* of the swap under way; 0 / 0: none is */
     uint64_t swap_total_bytes;
+    uint64_t lost_bytes;        /* of the pool's chunks: what the host's memory has not kept */
+    uint64_t slots_bytes;       /* host slots that this process has, for all of its devices … */
+    uint64_t unpinned_bytes;    /* … and of these, what the driver has refused to page-lock */
+    uint64_t pins[GPUD_PINS];   /* bytes, by GPUD_PIN_* */
+    uint8_t pad[48];            /* 256 */
     uint64_t held_histogram[GPUD_HISTOGRAM_BUCKETS]; /* bucket i: held for [2^i, 2^(i+1)) µs, the first below 1 µs·2 */
     uint64_t delay_histogram[GPUD_HISTOGRAM_BUCKETS]; /* launch → start, of sampled launches, likewise */
     struct gpud_slot slots[GPUD_MAX_SLOTS];
-};                          /* 128 + 512 + 4096 bytes */
+};                          /* 256 + 512 + 4096 bytes */
 
 struct gpud_activity_page {
     struct gpud_page_header header;
     uint64_t errors;            /* faults inside the hook that were degraded and counted */
     uint64_t attaches;          /* re-attachments so far */
     uint64_t keeper_wakes;
-    uint8_t pad[40];            /* 128 */
+    uint32_t reason_slots;      /* bit per device slot: there `reason` says what the program's turn is for; 0 while it changes */
+    uint8_t reason[GPUD_REASON_BYTES];  /* the program's own text, UTF-8, zeros after it: not to be believed or shown as it is */
+    /* 128 */
     struct gpud_activity_device device[GPUD_MAX_DEVICES];
 };
 /* cffi: end */
@@ -248,6 +266,6 @@ _Static_assert(sizeof(struct gpud_control_device) == 256 + 64 * GPUD_MAX_PEERS, 
 _Static_assert(sizeof(struct gpud_control_page) == 128 + GPUD_MAX_DEVICES * sizeof(struct gpud_control_device), "control page");
 _Static_assert(sizeof(struct gpud_presence_device) == 64, "presence device is one cache line");
 _Static_assert(sizeof(struct gpud_slot) == 64, "slot is one cache line");
-_Static_assert(sizeof(struct gpud_activity_device) == 128 + 16 * GPUD_HISTOGRAM_BUCKETS + 64 * GPUD_MAX_SLOTS, "activity device");
+_Static_assert(sizeof(struct gpud_activity_device) == 256 + 16 * GPUD_HISTOGRAM_BUCKETS + 64 * GPUD_MAX_SLOTS, "activity device");
 
 #endif

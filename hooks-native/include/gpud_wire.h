@@ -25,7 +25,7 @@
  *                                 ←     LOCK_GRANTED: control page has the epoch; the hook brings its memory in, then launches pass
  *   LOCK_IS_IN                    →     memory is in (or what did not fit)
  *                                 ←     LOCK_REVOKED: shut, drain, give back
- *   LOCK_BACK                     →     drained, or not within the grace
+ *   LOCK_BACK                     →     drained, or not within the grace; who wants it again at once says so in the same message
  *   LOCK_WITHDRAWN                →     nobody in the process waits any more
  *
  *   Memory.
@@ -196,16 +196,18 @@ struct gpud_msg_lock {
     uint32_t flags;             /* GPUD_LOCK_… below */
     uint64_t epoch;             /* of the grant; in LOCK_ASKED and LOCK_WITHDRAWN: the process's own number of the request */
     uint64_t time_ns;           /* LOCK_ASKED: waits at most so long (UINT64_MAX: for ever); LOCK_GRANTED: end of the turn;
-                                   LOCK_REVOKED: deadline for LOCK_BACK; LOCK_IS_IN, LOCK_BACK: how long it took */
+                                   LOCK_REVOKED: deadline for LOCK_BACK; LOCK_IS_IN, LOCK_BACK: how long it took;
+                                   LOCK_BACK with AND_ASKS: as in LOCK_ASKED */
     uint64_t bytes;             /* LOCK_ASKED: what must come in; LOCK_IS_IN: what came in; LOCK_GRANTED: of memory
                                    that can leave, at most so much may be on the device (UINT64_MAX: any); sent again, with the
-                                   same epoch, as that changes */
+                                   same epoch, as that changes; LOCK_BACK with AND_ASKS: the number of the request */
 };
-#define GPUD_LOCK_EXPLICIT 1    /* LOCK_ASKED: by gpud_acquire; idle_release does not hold for it */
+#define GPUD_LOCK_EXPLICIT 1    /* LOCK_ASKED, LOCK_BACK with AND_ASKS: by gpud_acquire; idle_release does not hold for it */
 #define GPUD_LOCK_OVERRUN 2     /* LOCK_BACK: not drained by the deadline; the process still works on the device, the gate is shut */
 #define GPUD_LOCK_SHORT 4       /* LOCK_IS_IN: not all could come in; the rest is still in the host slots */
 #define GPUD_LOCK_NEVER 8       /* LOCK_BACK: work that cannot end (open capture, persistent kernel): refused, holder goes on */
 #define GPUD_LOCK_AGAIN 16      /* LOCK_GRANTED: nothing new; look at your page. Nothing at all to who has given that grant back since */
+#define GPUD_LOCK_AND_ASKS 64   /* LOCK_BACK, drained: and a request for the same devices, behind all that wait by then */
 #define GPUD_LOCK_LEVEL 32      /* LOCK_GRANTED: of a grant under which memory comes in, `bytes` alone is new. Likewise */
 
 /* ALLOC_ASKED, ALLOC_REPLY, SWAP_OUT, SWAPPED, SLOTS_ASKED, SLOTS: about memory of one device. */

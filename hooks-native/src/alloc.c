@@ -2,6 +2,8 @@
  * with their sizes, in a table that grows; never touched by launches. */
 #include "alloc.h"
 
+#include <string.h>
+
 #include "quota.h"
 #include "quota_wait.h"
 #include "state.h"
@@ -13,12 +15,20 @@ struct entry {
     uint64_t charged;           /* of the tenant's limit; less than the bytes where a pool is charged */
     CUcontext context;          /* goes with it; NULL: survives all contexts */
     uint32_t ordinal;
-    uint32_t reserved;
+    uint32_t pin;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpud_table table = { .size = sizeof(struct entry) };
 static uint64_t bytes_of[GPUD_MAX_DEVICES], live_of[GPUD_MAX_DEVICES];  /* by client ordinal */
+static uint64_t pins_of[GPUD_MAX_DEVICES][GPUD_PINS + 1];
+
+/* Pools and graphs are quota_pool.c's, what the pool has pinned is its own. */
+static void publish_pins(uint32_t ordinal, struct gpud_activity_device *device)
+{
+    for (uint32_t pin = GPUD_PIN_EARLY; pin <= GPUD_PIN_HANDLE; pin++)
+        gpud_store(&device->pins[pin], gpud_load(&pins_of[ordinal][pin]));
+}
 
 static void publish(uint32_t ordinal)
 {
@@ -27,12 +37,14 @@ static void publish(uint32_t ordinal)
         return;
     gpud_store(&gpud_activity()->device[device].used_bytes, bytes_of[ordinal]);
     gpud_store(&gpud_activity()->device[device].allocations, live_of[ordinal]);
+    publish_pins(ordinal, &gpud_activity()->device[device]);
 }
 
-static void count_out(struct entry *entry)
+static void count(const struct entry *entry, bool in)
 {
-    gpud_add(&bytes_of[entry->ordinal], -entry->bytes);
-    gpud_add(&live_of[entry->ordinal], -1);
+    gpud_add(&bytes_of[entry->ordinal], in ? entry->bytes : -entry->bytes);
+    gpud_add(&pins_of[entry->ordinal][entry->pin], in ? entry->bytes : -entry->bytes);
+    gpud_add(&live_of[entry->ordinal], in ? 1 : -1);
     publish(entry->ordinal);
 }
 
@@ -45,7 +57,7 @@ bool gpud_ledger_put(uint64_t address, const struct gpud_held *held)
     pthread_mutex_lock(&lock);
     struct entry *entry = gpud_table_find(&table, address);
     if (entry != NULL) {        /* an address that the driver freed without a word (its context went) */
-        count_out(entry);
+        count(entry, false);
         replaced = entry->charged;
         was = entry->ordinal;
     } else {
@@ -53,10 +65,8 @@ bool gpud_ledger_put(uint64_t address, const struct gpud_held *held)
     }
     if (entry != NULL) {
         *entry = (struct entry){ .address = address, .bytes = held->bytes, .charged = held->charged, .ordinal = held->ordinal,
-                                 .context = held->context };
-        gpud_add(&bytes_of[held->ordinal], held->bytes);
-        gpud_add(&live_of[held->ordinal], 1);
-        publish(held->ordinal);
+                                 .context = held->context, .pin = held->pin };
+        count(entry, true);
     } else {
         gpud_add(&gpud_activity()->errors, 1);
     }
@@ -73,8 +83,9 @@ bool gpud_ledger_take(uint64_t address, struct gpud_held *held)
     struct entry *entry = gpud_table_find(&table, address);
     if (entry != NULL) {
         known = true;
-        *held = (struct gpud_held){ .bytes = entry->bytes, .charged = entry->charged, .context = entry->context, .ordinal = entry->ordinal };
-        count_out(entry);
+        *held = (struct gpud_held){ .bytes = entry->bytes, .charged = entry->charged, .context = entry->context,
+                                    .ordinal = entry->ordinal, .pin = entry->pin };
+        count(entry, false);
         gpud_table_drop(entry);
     }
     pthread_mutex_unlock(&lock);
@@ -91,7 +102,7 @@ void gpud_ledger_context_gone(uint32_t ordinal, CUcontext context)
         if (entry == NULL || entry->context == NULL ||
             (context != NULL ? entry->context != context : entry->ordinal != ordinal))
             continue;
-        count_out(entry);
+        count(entry, false);
         back[entry->ordinal] += entry->charged;
         gpud_table_drop(entry);
     }
@@ -128,9 +139,11 @@ void gpud_alloc_publish(void)
             struct gpud_activity_device *device = &gpud_activity()->device[gpud_load(&gpud_slot_of[ordinal])];
             gpud_store(&device->used_bytes, gpud_load(&bytes_of[ordinal]));
             gpud_store(&device->allocations, gpud_load(&live_of[ordinal]));
+            publish_pins(ordinal, device);
         }
     }
     gpud_quota_publish();
+    gpud_pools_stale();
 }
 
 /* A child has the parent's table, but none of its memory. */
@@ -140,6 +153,7 @@ void gpud_alloc_forget(void)
     gpud_table_forget(&table);
     for (uint32_t ordinal = 0; ordinal < GPUD_MAX_DEVICES; ordinal++)
         bytes_of[ordinal] = live_of[ordinal] = 0;
+    memset(pins_of, 0, sizeof pins_of);
     gpud_handles_forget();
     gpud_quota_forget();
     gpud_quota_wait_forget();

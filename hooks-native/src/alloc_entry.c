@@ -1,5 +1,6 @@
 /* alloc_entry.c: what the entries that take and free device memory call, around the driver's own. */
 #include "alloc.h"
+#include "pool.h"
 #include "quota.h"
 #include "quota_wait.h"
 #include "state.h"
@@ -35,6 +36,14 @@ struct gpud_charge gpud_reserves(uint64_t bytes)
     return charge;
 }
 
+struct gpud_charge gpud_reserves_managed(uint64_t bytes)
+{
+    struct gpud_charge charge = gpud_reserves(bytes);
+
+    charge.managed = true;
+    return charge;
+}
+
 struct gpud_charge gpud_reserves_on(int type, int ordinal, uint64_t bytes)
 {
     struct gpud_charge charge = { .bytes = bytes, .ordinal = UINT32_MAX };
@@ -46,14 +55,28 @@ struct gpud_charge gpud_reserves_on(int type, int ordinal, uint64_t bytes)
     return charge;
 }
 
-/* The ordered half: what the pool holds now is what is charged. */
+/* The ordered half: what the pool holds now is what is charged; no other pool has changed by it. */
 static void settle_ordered(const struct gpud_charge *charge, uint64_t address, uint64_t bytes, CUresult result)
 {
-    struct gpud_held held = { .bytes = bytes, .ordinal = charge->ordinal };
+    struct gpud_held held = { .bytes = bytes, .ordinal = charge->ordinal, .pin = GPUD_PINS };
 
-    gpud_pools_look(charge->ordinal, charge->bytes, true);
+    gpud_pool_look(charge->pool, charge->ordinal, charge->bytes);
     if (result == CUDA_SUCCESS)
         gpud_ledger_put(address, &held);
+}
+
+/* Why memory with this key in the ledger cannot leave the device. */
+static uint32_t pin_of(const struct gpud_charge *charge, uint64_t key)
+{
+    if (charge->managed)
+        return GPUD_PIN_MANAGED;
+    if (key & GPUD_HANDLE_KEYS)
+        return GPUD_PIN_HANDLE;
+    if (key & GPUD_ARRAY_KEYS)
+        return GPUD_PIN_ARRAY;
+    if (gpud_pool_owns(key))
+        return GPUD_PINS;
+    return gpud_load(&gpud_captures) != 0 ? GPUD_PIN_CAPTURE : GPUD_PIN_EARLY;
 }
 
 static void settle(const struct gpud_charge *charge, uint64_t address, uint64_t bytes, CUresult result)
@@ -68,6 +91,7 @@ static void settle(const struct gpud_charge *charge, uint64_t address, uint64_t 
         gpud_quota_give(charge->ordinal, charge->bytes);
         return;
     }
+    held.pin = pin_of(charge, address);
     gpud_quota_add(charge->ordinal, bytes - charge->bytes);
     if (!gpud_ledger_put(address, &held))
         gpud_quota_give(charge->ordinal, bytes);
@@ -104,6 +128,7 @@ struct gpud_charge gpud_reserves_ordered(uint64_t bytes, CUmemoryPool pool, CUst
         charge.ordinal = home;
     else
         gpud_pool_known(pool = pool != NULL ? pool : gpud_pool_current(charge.ordinal), charge.ordinal);
+    charge.pool = pool;
     if (gpud_quota_limit(charge.ordinal, &used) == UINT64_MAX)
         return charge;
     do {
@@ -138,13 +163,13 @@ struct gpud_freeing gpud_frees(uint64_t address)
 
     if (gpud_ledger_take(address, &held))
         freeing = (struct gpud_freeing){ .address = address, .bytes = held.bytes, .charged = held.charged, .context = held.context,
-                                         .ordinal = held.ordinal, .known = true };
+                                         .ordinal = held.ordinal, .pin = held.pin, .known = true };
     return freeing;
 }
 
 void gpud_is_freed(const struct gpud_freeing *freeing, CUresult result)
 {
-    struct gpud_held held = { freeing->bytes, freeing->charged, freeing->context, freeing->ordinal };
+    struct gpud_held held = { freeing->bytes, freeing->charged, freeing->context, freeing->ordinal, freeing->pin };
 
     if (!freeing->known)
         return;

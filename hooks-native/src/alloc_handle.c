@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "pool.h"
+#include "quota.h"
 #include "state.h"
 #include "table.h"
 
-#define IN_LEDGER (UINT64_C(1) << 63)
+#define IN_LEDGER GPUD_HANDLE_KEYS
 #define UNIT (UINT64_C(2) << 20)    /* mappings lie at multiples of it; so far on, where one is not known */
 
 /* A handle may get the value of one that was released while its memory is still mapped: memory has a number of its own. */
@@ -31,6 +33,11 @@ static struct gpud_table physicals = { .size = sizeof(struct physical) };
 static struct gpud_table handles = { .size = sizeof(struct handle) };
 static struct gpud_table mappings = { .size = sizeof(struct mapping) };
 static uint64_t last_number;
+
+static uint64_t new_number(void)
+{
+    return gpud_add(&last_number, 1) + 1;
+}
 
 /* So many handles and mappings more. True: nothing holds the memory any more, and it is forgotten here. Lock held. */
 static bool held_by(uint64_t number, int more_handles, int more_mappings)
@@ -75,7 +82,8 @@ uint64_t gpud_handle_made(uint64_t value)
         gone = held_by(stale->number, -(int)stale->count, 0) ? stale->number : 0;
         gpud_table_drop(stale);
     }
-    uint64_t number = hand_out(value, last_number + 1) ? ++last_number : 0;
+    uint64_t number = new_number();
+    number = hand_out(value, number) ? number : 0;
     pthread_mutex_unlock(&lock);
     if (gone != 0)
         gpud_freed(gone | IN_LEDGER);
@@ -94,11 +102,24 @@ static uint64_t number_mapped_at(uint64_t address)
 
 void gpud_handle_retained(uint64_t value, uint64_t address)
 {
+    uint64_t pooled = gpud_pool_number(address, new_number);
+
     pthread_mutex_lock(&lock);
     const struct handle *handle = gpud_table_find(&handles, value);
-    uint64_t number = handle != NULL ? handle->number : number_mapped_at(address);
+    uint64_t number = pooled != 0 ? pooled : handle != NULL ? handle->number : number_mapped_at(address);
     if (number != 0)
         hand_out(value, number);
+    pthread_mutex_unlock(&lock);
+}
+
+void gpud_handle_left(uint64_t number, uint64_t bytes, uint32_t ordinal)
+{
+    struct gpud_held held = { .bytes = bytes, .charged = bytes, .ordinal = ordinal, .pin = GPUD_PIN_HANDLE };
+
+    pthread_mutex_lock(&lock);
+    bool lasts = gpud_table_find(&physicals, number) != NULL;
+    if (lasts && gpud_ledger_put(number | IN_LEDGER, &held))
+        gpud_quota_add(ordinal, bytes);
     pthread_mutex_unlock(&lock);
 }
 

@@ -1,10 +1,11 @@
 /* bind.c: which device and slot a thread's launches belong to, and the word that says when to ask again. */
 #include "budget.h"
+#include "contexts.h"
 #include "real.h"
 #include "state.h"
 
 uint64_t gpud_word = GPUD_WORD_STEP;
-uint32_t gpud_managed;
+uint32_t gpud_managed, gpud_was_managed;
 uint32_t gpud_slot_of[GPUD_MAX_DEVICES] = { [0 ... GPUD_MAX_DEVICES - 1] = UINT32_MAX };
 
 #define NO_EDGE UINT64_MAX          /* no edge word looks like this */
@@ -38,7 +39,7 @@ void gpud_deciding_end(void)
 void gpud_bind_forget(void)
 {
     gpud_word = GPUD_WORD_STEP | (gpud_word & GPUD_WORD_FENCE);
-    gpud_managed = deciding = 0;
+    gpud_managed = gpud_was_managed = deciding = 0;
     for (uint32_t ordinal = 0; ordinal < GPUD_MAX_DEVICES; ordinal++)
         gpud_slot_of[ordinal] = UINT32_MAX;
 }
@@ -93,6 +94,7 @@ bool gpud_bind(struct gpud_thread *thread)
     end_credit(thread);
     thread->context = context;
     thread->ordinal = (uint32_t)ordinal;
+    gpud_context_note(thread->ordinal, context);
     thread->device = device_slot_of((uint32_t)ordinal);
     thread->stream = GPUD_NO_STREAM;
     if (thread->device == GPUD_UNMANAGED) {

@@ -17,7 +17,7 @@
 #define GPUD_POOL_DEVICES 8                 /* client ordinals 0 … 7 */
 #define GPUD_NO_HOST UINT32_MAX
 
-/* Every chunk that is not LAZY has a complete valid copy at every instant: on the device in RESIDENT_*, PINNED and OUT_COPYING, in the
+/* Every chunk that is not LAZY or LOST has a complete valid copy at every instant: on the device in RESIDENT_*, PINNED and OUT_COPYING, in the
  * host slots in HOST, IN_COPYING (and RESIDENT_CLEAN). A chunk that is copied belongs to the mover. */
 enum gpud_chunk_state {
     GPUD_CHUNK_LAZY,            /* no contents; with or without a handle under way */
@@ -27,6 +27,7 @@ enum gpud_chunk_state {
     GPUD_CHUNK_HOST,
     GPUD_CHUNK_IN_COPYING,
     GPUD_CHUNK_PINNED,          /* somebody outside has its memory: never leaves */
+    GPUD_CHUNK_LOST,            /* its host copy has changed in the host's memory: addresses that the driver answers an error for */
     GPUD_CHUNK_STATES
 };
 
@@ -36,8 +37,10 @@ struct gpud_chunk {
     CUmemGenericAllocationHandle *piece;    /* instead of the one: as many of the smallest class, where none of its size was to be had */
     uint32_t mapped_pieces;
     uint64_t sum;               /* checksum of the host copy */
+    uint64_t number;            /* of its memory among that by handles (alloc_handle.c); 0: the program has no handle of it */
     uint32_t host;              /* first unit of the host copy; GPUD_NO_HOST: none */
     uint32_t ordinal;
+    uint32_t pins;              /* calls that gave its memory to somebody outside */
     uint8_t state;
     bool has_handle, mapped, reachable;     /* reachable: access is set */
 };

@@ -24,6 +24,7 @@ typedef struct CUgraphExecUpdateResultInfo_st CUgraphExecUpdateResultInfo;
 typedef int CUgraphExecUpdateResult;        /* enums in cuda.h */
 typedef int CUpointer_attribute;
 typedef int CUmemPool_attribute;
+typedef int CUmemRangeHandleType;
 typedef int CUgraphMem_attribute;
 
 typedef struct CUlaunchConfig_st {

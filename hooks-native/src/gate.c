@@ -2,6 +2,7 @@
 #include "gate.h"
 
 #include "budget.h"
+#include "contexts.h"
 #include "gate_memory.h"
 #include "presence.h"
 #include "real.h"
@@ -10,9 +11,10 @@
 #include "wait.h"
 #include "watch.h"
 
-#define GPUD_PASS_DRAWN 16      /* beside those of launch.h and state.h: it was charged, or counted in the window or the rates */
+/* Beside those of launch.h and state.h: */
+#define GPUD_PASS_DRAWN 16      /* it was charged, or counted in the window or the rates */
+#define GPUD_PASS_UNNOTED 32    /* without a gate, where there was one before and may be again */
 
-uint32_t gpud_captures;
 uint32_t gpud_exiting;
 
 /* The marks. One more thread in the gate; and taken back where the launch is not made now. */
@@ -65,12 +67,25 @@ bool gpud_is_capturing(CUstream stream)
            real.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-static struct gpud_pass pass_unmanaged(struct gpud_thread *thread, CUstream stream, uint64_t word)
+/* No slot of the thread's is in pages that anybody looks at. Once there was a gate, a launch that is under way as there is one again must be
+ * seen: the memory that it uses may be asked to leave. False: there is one again. */
+static bool pass_unmanaged(struct gpud_thread *thread, CUstream stream, uint64_t word, struct gpud_pass *pass)
 {
+    bool seen = gpud_load(&gpud_was_managed);
+
+    *pass = (struct gpud_pass){ .slot = &thread->own, .device = GPUD_UNMANAGED, .flags = seen ? GPUD_PASS_UNNOTED : 0 };
+    if (seen)
+        gpud_unnoted_begin(thread->ordinal);
+    else
+        gpud_unnoted(thread->ordinal);
+    if (seen && (gpud_load_total(&gpud_word) & ~(uint64_t)GPUD_WORD_REASONS) != thread->bound) {
+        gpud_unnoted_end(thread->ordinal);
+        return false;
+    }
     gpud_bump(&thread->own.entered);
     thread->stream = stream;
-    thread->word = word & GPUD_WORD_REASONS ? 0 : word;
-    return (struct gpud_pass){ .slot = &thread->own, .device = GPUD_UNMANAGED, .flags = 0 };
+    thread->word = seen || word & GPUD_WORD_REASONS ? 0 : word;
+    return true;
 }
 
 /* The first launch of a burst through an open gate: the edge before all else, since lower clients wait for no longer than this.
@@ -136,7 +151,10 @@ struct gpud_pass gpud_enter_slow(CUstream stream, const void *function, uint64_t
             if (word & GPUD_WORD_CLOSED && gpud_wait_open(thread))
                 continue;
             edge_for_nothing(woke);
-            return pass_unmanaged(thread, stream, word);
+            woke = false;
+            if (pass_unmanaged(thread, stream, word, &pass))
+                return pass;
+            continue;
         }
         if (gpud_is_capturing(stream)) {
             gpud_hold_end(thread, &hold);
@@ -202,6 +220,8 @@ void gpud_leave_slow(struct gpud_pass *pass, CUstream stream, CUresult result)
 {
     if (pass->flags & GPUD_PASS_CAPTURING)
         return;
+    if (pass->flags & GPUD_PASS_UNNOTED)
+        gpud_unnoted_end(gpud_thread.ordinal);
     if (pass->flags & GPUD_PASS_DRAWN)
         end_drawn(pass, stream, result);
     if (result != CUDA_SUCCESS)

@@ -234,6 +234,8 @@ struct gpud_decision gpud_decide(const struct gpud_control_page *control, uint32
     if (!decision.hold || decision.why == GPUD_WHY_LOCK || gpud_load(&control->failsafe) != GPUD_FAILSAFE_OPEN)
         return decision;
     uint64_t end = gpud_sum_to(gpud_load(&control->lease_until_ns), gpud_load(&control->failsafe_after_ns));
+    if (end <= now && !own->elsewhere && !is_granted(knobs, gate, own))     /* what it overrules was looked at first */
+        return held_for(GPUD_WHY_LOCK, GPUD_GATE_GRANT, GPUD_NEVER);
     if (end <= now) {
         decision.hold = false;
         decision.why = GPUD_WHY_FAILSAFE;

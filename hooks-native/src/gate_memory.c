@@ -1,6 +1,8 @@
 /* gate_memory.c: copies and memsets. Held while somebody else has the device (GPUD_GATE_GRANT), copies also under max_copy_rate; counted after.
- * Under GPUD_GATE_GRANT they are marked and noted as launches are, so that the device is not given away while one is under way. */
+ * Under GPUD_GATE_GRANT they are marked and noted as launches are, so that the device is not given away while one is under way; else they are
+ * work that nobody notes (contexts.h), should there be turns before they have ended. */
 #include "budget.h"
+#include "contexts.h"
 #include "gate.h"
 #include "gate_memory.h"
 #include "lock.h"
@@ -9,7 +11,9 @@
 
 /* Gate bits under which copies are counted. */
 #define COUNTED (GPUD_GATE_COPY | GPUD_GATE_CHARGE | GPUD_GATE_BUDGET | GPUD_GATE_SHARE)
-#define MARKED (UINT64_C(1) << 63)      /* in what gpud_copies answers: the slot is marked */
+/* In what gpud_copies answers: */
+#define MARKED (UINT64_C(1) << 63)      /* the slot is marked */
+#define UNNOTED (UINT64_C(1) << 62)     /* it has begun as work that nobody notes */
 
 /* Waits until it may go on, and takes its bytes from the rate; or until what the thread knows is out of date: false. */
 static bool pass(struct gpud_thread *thread, uint64_t bytes, struct gpud_hold *hold)
@@ -55,6 +59,16 @@ static bool enter(struct gpud_thread *thread, CUstream stream)
     return true;
 }
 
+/* It begins without being noted; false: there are turns meanwhile, or something else has changed. */
+static bool enter_unnoted(const struct gpud_thread *thread)
+{
+    gpud_unnoted_begin(thread->ordinal);
+    if ((gpud_load_total(&gpud_word) & ~(uint64_t)GPUD_WORD_REASONS) == thread->bound && !(gpud_load_total(thread->gate) & GPUD_GATE_GRANT))
+        return true;
+    gpud_unnoted_end(thread->ordinal);
+    return false;
+}
+
 static uint64_t come(uint64_t bytes, bool copies, CUstream stream, int per_thread)
 {
     struct gpud_thread *thread = &gpud_thread;
@@ -62,25 +76,21 @@ static uint64_t come(uint64_t bytes, bool copies, CUstream stream, int per_threa
     CUstream named = per_thread && stream == NULL ? CU_STREAM_PER_THREAD : stream;
     uint64_t answer = 0;
 
-    if (!gpud_load_acquire(&gpud_managed) && gpud_load(&gpud_closed) == 0)
-        return 0;
     for (;;) {
-        if (!gpud_bind(thread)) {
+        bool bound = gpud_bind(thread);
+        if (!bound) {
             gpud_hold_end(thread, &hold);
-            if (gpud_wait_open(thread))
+            if (gpud_load(&gpud_closed) != 0 && gpud_wait_open(thread))
                 continue;
-            break;
         }
-        uint32_t gate = gpud_load(thread->gate), closed = gpud_load(&gpud_closed) & 1u << thread->device;
-        if ((!(gate & (copies ? COUNTED | GPUD_GATE_GRANT : GPUD_GATE_GRANT)) && !closed) || gpud_is_capturing(gpud_stream_named(named, 0)))
+        if (gpud_is_capturing(gpud_stream_named(named, 0)))
             break;
+        uint32_t gate = gpud_load(thread->gate), closed = bound ? gpud_load(&gpud_closed) & 1u << thread->device : 0;
         if ((closed || gate & (GPUD_GATE_COPY | GPUD_GATE_GRANT)) && !pass(thread, bytes, &hold))
             continue;
-        answer = bytes;
-        if (!(gate & GPUD_GATE_GRANT))
-            break;
-        if (enter(thread, named)) {
-            answer |= MARKED;
+        answer = gate & (copies ? COUNTED | GPUD_GATE_GRANT : GPUD_GATE_GRANT) ? bytes : 0;
+        if (gate & GPUD_GATE_GRANT ? enter(thread, named) : enter_unnoted(thread)) {
+            answer |= gate & GPUD_GATE_GRANT ? MARKED : UNNOTED;
             break;
         }
         if (bytes != 0 && gate & GPUD_GATE_COPY)
@@ -93,7 +103,7 @@ static uint64_t come(uint64_t bytes, bool copies, CUstream stream, int per_threa
 
 uint64_t gpud_copies(uint64_t bytes, CUstream stream, int per_thread)
 {
-    return bytes == 0 ? 0 : come(bytes & ~MARKED, true, stream, per_thread);
+    return bytes == 0 ? 0 : come(bytes & ~(MARKED | UNNOTED), true, stream, per_thread);
 }
 
 uint64_t gpud_sets(CUstream stream, int per_thread)
@@ -105,8 +115,10 @@ void gpud_copied(uint64_t counted, CUresult result)
 {
     struct gpud_thread *thread = &gpud_thread;
     uint32_t device = thread->device;
-    uint64_t bytes = counted & ~MARKED;
+    uint64_t bytes = counted & ~(MARKED | UNNOTED);
 
+    if (counted & UNNOTED)
+        gpud_unnoted_end(thread->ordinal);
     if (counted == 0 || device == GPUD_UNMANAGED)
         return;
     if (bytes != 0 && result == CUDA_SUCCESS)

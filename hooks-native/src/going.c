@@ -3,6 +3,8 @@
 
 #include "alloc.h"
 #include "budget.h"
+#include "captures.h"
+#include "contexts.h"
 #include "pool.h"
 #include "presence.h"
 #include "real.h"
@@ -16,6 +18,12 @@ uint32_t gpud_ending;
 void gpud_wait_for_askers(void)
 {
     while (gpud_load_total(&gpud_asking) != 0)
+        sched_yield();
+}
+
+void gpud_wait_for_contexts(void)
+{
+    while (gpud_load_total(&gpud_synchronising) != 0)
         sched_yield();
 }
 
@@ -47,6 +55,8 @@ void gpud_stream_gone(CUstream stream)
 {
     bool found = false;
 
+    if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD)      /* no handle: the driver refuses, and other threads may use that name */
+        return;
     gpud_window_stream_gone(stream);
     gpud_pool_stream_gone(stream);
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
@@ -57,14 +67,18 @@ void gpud_stream_gone(CUstream stream)
             if (used->event != NULL || used->stream != stream)
                 continue;
             found = true;
-            if (gpud_load(&gpud_captures) == 0 && real.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY && leave_event(used))
+            bool asked = gpud_load(&gpud_captures) == 0, runs = !asked || real.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY;
+            if (asked && runs && leave_event(used))
                 continue;
+            if (runs)       /* what it was is not known any more */
+                gpud_unnoted_on(device);
             gpud_used_remove(burst, i);
         }
         gpud_burst_end(burst);
     }
     if (found)
         gpud_word_raise(0, 0);      /* a new stream may get the same value */
+    gpud_captures_gone(stream, NULL);
     gpud_wait_for_askers();
 }
 
@@ -74,6 +88,7 @@ void gpud_context_going(void)
 {
     gpud_add_total(&gpud_ending, 1);
     gpud_wait_for_askers();
+    gpud_wait_for_contexts();
     gpud_window_settle();
 }
 
@@ -85,6 +100,8 @@ static void ended_on(uint32_t device, CUcontext context)
     bool found = context == NULL;
 
     gpud_burst_begin(burst);
+    if (context == NULL || burst->unknown)      /* others may be left, and work in them */
+        gpud_unnoted_on(device);
     for (uint32_t i = burst->count; i-- > 0;) {
         if (context != NULL && burst->used[i].context != context)
             continue;
@@ -120,6 +137,9 @@ static void ended(uint32_t only_device, CUcontext context)
 void gpud_context_gone(CUcontext context, CUresult result)
 {
     if (result == CUDA_SUCCESS) {
+        gpud_context_forget(context, UINT32_MAX);
+        if (context != NULL)
+            gpud_captures_gone(NULL, context);
         ended(UINT32_MAX, context);
         gpud_pool_context_gone(UINT32_MAX, context);
         if (context != NULL)
@@ -137,6 +157,7 @@ void gpud_primary_gone(CUdevice ordinal, int reset, CUresult result)
         real.cuDevicePrimaryCtxGetState(ordinal, &flags, &alive) != CUDA_SUCCESS)
         alive = 0;
     if (result == CUDA_SUCCESS && !alive) {
+        gpud_context_forget(NULL, (uint32_t)ordinal);
         ended((uint32_t)ordinal < GPUD_MAX_DEVICES ? gpud_load(&gpud_slot_of[ordinal]) : GPUD_UNMANAGED, NULL);
         if ((uint32_t)ordinal < GPUD_POOL_DEVICES)
             gpud_pool_context_gone((uint32_t)ordinal, NULL);

@@ -10,6 +10,7 @@
 #include "log.h"
 #include "page.h"
 #include "real.h"
+#include "sys.h"
 
 #define FREE (UINT32_MAX - 1)   /* in next[]: nobody's */
 #define END UINT32_MAX          /* the last of its slot */
@@ -18,12 +19,14 @@
 struct region {
     unsigned char *at;
     uint32_t first, units;      /* of all */
-    uint32_t asked;             /* units from its begin that the driver was asked about */
+    CUcontext asked_in;         /* the driver was asked to page-lock it in this context, and forgets it with that; NULL: not yet */
+    uint32_t asked;             /* … so many units from its begin on */
+    uint64_t unpinned;          /* … and refused so much of it */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct region regions[GPUD_HOST_REGIONS];
-static uint32_t region_count, units, rover;
+static struct region *regions;  /* by their first unit; grows */
+static uint32_t region_count, region_room, units, rover;
 static uint32_t *next;          /* by unit */
 uint64_t gpud_host_bytes, gpud_host_used, gpud_host_unpinned;
 
@@ -38,15 +41,27 @@ static int check(int fd, uint64_t bytes)
     return is.st_size >= 0 && (uint64_t)is.st_size >= bytes ? 0 : -EINVAL;
 }
 
+static bool make_room(void)
+{
+    if (region_count < region_room)
+        return true;
+    uint32_t room = region_room == 0 ? 16 : region_room * 2;
+    struct region *grown = realloc(regions, room * sizeof *grown);
+    if (grown == NULL)
+        return false;
+    regions = grown;
+    region_room = room;
+    return true;
+}
+
 static int add(unsigned char *at, uint64_t bytes)
 {
     uint32_t more = (uint32_t)(bytes / GPUD_HOST_UNIT);
-    if (region_count == GPUD_HOST_REGIONS || more > FREE - 1 - units)
+    if (more > FREE - 1 - units)
         return -ENOSPC;
     uint32_t *grown = realloc(next, (units + more) * sizeof *grown);
-    if (grown == NULL)
+    if (grown == NULL || (next = grown, !make_room()))
         return -ENOMEM;
-    next = grown;
     for (uint32_t unit = units; unit < units + more; unit++)
         next[unit] = FREE;
     regions[region_count++] = (struct region){ .at = at, .first = units, .units = more };
@@ -74,22 +89,56 @@ int gpud_host_add(int fd, uint64_t bytes)
     return failure;
 }
 
-void gpud_host_register(void)
+static bool lock_pages(unsigned char *at, uint64_t bytes)
+{
+    CUresult result = real.cuMemHostRegister_v2 != NULL ? real.cuMemHostRegister_v2(at, bytes, PORTABLE) : CUDA_ERROR_NOT_FOUND;
+
+    return result == CUDA_SUCCESS || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+}
+
+/* The next piece of the region, which takes long: the lock is not held meanwhile, nobody but the mover is here. */
+static void ask(uint32_t index, CUcontext context)
+{
+    struct region region = regions[index];
+    uint64_t left = (uint64_t)(region.units - region.asked) * GPUD_HOST_UNIT, piece = left < GPUD_HOST_PIECE ? left : GPUD_HOST_PIECE;
+
+    pthread_mutex_unlock(&lock);
+    bool locked = lock_pages(region.at + region.asked * GPUD_HOST_UNIT, piece);
+    if (!locked)
+        gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_UNPINNED, "the driver page-locks no memory for what leaves the device: that is copied at a lower "
+                 "speed; is the limit of locked memory (ulimit -l) too low?");
+    pthread_mutex_lock(&lock);
+    regions[index].asked_in = context;
+    regions[index].asked += (uint32_t)(piece / GPUD_HOST_UNIT);
+    regions[index].unpinned += locked ? 0 : piece;
+    gpud_store(&gpud_host_unpinned, gpud_host_unpinned + (locked ? 0 : piece));
+}
+
+bool gpud_host_register(CUcontext context, uint64_t until_ns)
+{
+    bool late = false;
+
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < region_count && !late; i++) {
+        while (regions[i].asked < regions[i].units && !late) {
+            ask(i, context);
+            late = until_ns != 0 && gpud_now() >= until_ns;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return !late;
+}
+
+void gpud_host_context_gone(CUcontext context)
 {
     pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < region_count; i++) {
-        struct region *region = &regions[i];
-        while (region->asked < region->units) {
-            uint64_t left = (uint64_t)(region->units - region->asked) * GPUD_HOST_UNIT;
-            uint64_t bytes = left < GPUD_HOST_PIECE ? left : GPUD_HOST_PIECE;
-            unsigned char *at = region->at + (uint64_t)region->asked * GPUD_HOST_UNIT;
-            if (real.cuMemHostRegister_v2 == NULL || real.cuMemHostRegister_v2(at, bytes, PORTABLE) != CUDA_SUCCESS) {
-                gpud_store(&gpud_host_unpinned, gpud_host_unpinned + bytes);
-                gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_UNPINNED, "the driver page-locks no memory for what leaves the device: that is "
-                         "copied at a lower speed; is the limit of locked memory (ulimit -l) too low?");
-            }
-            region->asked += (uint32_t)(bytes / GPUD_HOST_UNIT);
-        }
+        if (regions[i].asked_in != context)
+            continue;
+        gpud_store(&gpud_host_unpinned, gpud_host_unpinned - regions[i].unpinned);
+        regions[i].asked_in = NULL;
+        regions[i].asked = 0;
+        regions[i].unpinned = 0;
     }
     pthread_mutex_unlock(&lock);
 }
@@ -139,14 +188,27 @@ void gpud_host_give(uint32_t first)
     pthread_mutex_unlock(&lock);
 }
 
+/* Around the unit. */
+static const struct region *region_of(uint32_t unit)
+{
+    uint32_t low = 0, high = region_count;
+
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (regions[middle].first <= unit)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &regions[low];
+}
+
 struct gpud_stretch gpud_host_stretch(uint32_t *unit, uint64_t most)
 {
     struct gpud_stretch stretch = { NULL, 0 };
-    const struct region *region = regions;
 
     pthread_mutex_lock(&lock);
-    while (*unit - region->first >= region->units)
-        region++;
+    const struct region *region = region_of(*unit);
     uint32_t begin = *unit - region->first, piece = (uint32_t)(GPUD_HOST_PIECE / GPUD_HOST_UNIT);
     stretch.at = region->at + begin * GPUD_HOST_UNIT;
     for (uint32_t at = begin;; at++) {
@@ -200,7 +262,8 @@ uint64_t gpud_host_sum(uint32_t first)
 void gpud_host_forget(void)
 {
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    region_count = units = rover = 0;
+    region_count = region_room = units = rover = 0;
+    regions = NULL;
     next = NULL;
     gpud_host_bytes = gpud_host_used = gpud_host_unpinned = 0;
 }

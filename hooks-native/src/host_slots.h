@@ -5,18 +5,20 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "cuda_types.h"
 
 #pragma GCC visibility push(hidden)
 
 #define GPUD_HOST_UNIT (UINT64_C(2) << 20)
 #define GPUD_HOST_PIECE (UINT64_C(1) << 30)     /* registered at once, at most */
-#define GPUD_HOST_REGIONS 256
 
 /* Takes over a memfd of `bytes` (whole units): maps it, and closes the descriptor. 0 or a negative errno. Any thread. */
 int gpud_host_add(int fd, uint64_t bytes);
-/* Page-locks what is not yet, with the current context of the calling thread. Where the driver refuses, copies are unpinned, and
- * counted (gpud_host_unpinned); it is asked once for each piece. */
-void gpud_host_register(void);
+/* Page-locks what is not yet, in the context, which is current. Where the driver refuses, copies are unpinned, and counted
+ * (gpud_host_unpinned); it is asked once for each piece, and again after the end of the context that it was asked in. One thread at a
+ * time. False: `until_ns` (0: never) has come, and there may be more. */
+bool gpud_host_register(CUcontext context, uint64_t until_ns);
+void gpud_host_context_gone(CUcontext context);
 /* What more would be needed for `bytes` to fit, in whole units; 0: they fit. */
 uint64_t gpud_host_lack(uint64_t bytes);
 /* A slot of so many bytes (whole units): its first unit. False: not enough room, nothing taken. */

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include "budget.h"
+#include "contexts.h"
 #include "cost.h"
 #include "entry.h"
 #include "host_slots.h"
@@ -147,7 +148,7 @@ static void leave(void)
         return;
     gpud_store_total(&gpud_exiting, 1);
     gpud_keeper_wake();
-    while (gpud_load_total(&gpud_asking) != 0 && gpud_now() < now + LEAVE_WITHIN_NS)
+    while ((gpud_load_total(&gpud_asking) != 0 || gpud_load_total(&gpud_synchronising)) && gpud_now() < now + LEAVE_WITHIN_NS)
         gpud_relax();
     while (!gpud_load_acquire(&parted) && gpud_now() < now + BYE_WITHIN_NS)
         gpud_futex_wait(&parted, 0, now + BYE_WITHIN_NS, false);

@@ -67,10 +67,12 @@ void gpud_capture_ended(CUstream stream);
 struct gpud_charge {
     uint64_t bytes;             /* reserved for it */
     CUcontext context;          /* what it goes with; NULL: nothing */
+    CUmemoryPool pool;          /* stream-ordered: from which */
     uint32_t ordinal;           /* beyond all devices: nothing is charged */
-    bool refused, ordered;
+    bool refused, ordered, managed;
 };
 struct gpud_charge gpud_reserves(uint64_t bytes);                               /* on the current device */
+struct gpud_charge gpud_reserves_managed(uint64_t bytes);
 struct gpud_charge gpud_reserves_on(int type, int ordinal, uint64_t bytes);     /* at a CUmemLocation */
 /* True: the device was full, and by now may not be: all is to be done once more. */
 bool gpud_reserved(const struct gpud_charge *charge, uint64_t address, uint64_t bytes, CUresult result);
@@ -88,9 +90,12 @@ void gpud_pool_changed(void);
 struct gpud_freeing {
     uint64_t address, bytes, charged, handle, number;
     CUcontext context;
-    uint32_t ordinal;
+    uint32_t ordinal, pin;
     bool known;
 };
+/* Addresses, cuMemCreate's memory (alloc_handle.c) and arrays share one ledger. */
+#define GPUD_HANDLE_KEYS (UINT64_C(1) << 63)
+#define GPUD_ARRAY_KEYS (UINT64_C(1) << 62)
 struct gpud_freeing gpud_frees(uint64_t address);
 void gpud_is_freed(const struct gpud_freeing *freeing, CUresult result);
 
@@ -100,6 +105,13 @@ uint64_t gpud_handle_made(uint64_t handle);
 void gpud_handle_retained(uint64_t handle, uint64_t address);
 void gpud_handle_mapped(uint64_t start, uint64_t bytes, uint64_t handle);
 void gpud_handle_unmapped(uint64_t start, uint64_t bytes);
+/* Around calls that give somebody outside the memory there: where it could leave the device, it never does from now on. */
+struct gpud_pin {
+    uint64_t at, bytes, counted;
+    bool owned;
+};
+struct gpud_pin gpud_pins(uint64_t at, uint64_t bytes);
+void gpud_pinned(const struct gpud_pin *pin, CUresult result);
 /* Around cuMemRelease, as gpud_frees and gpud_is_freed. */
 struct gpud_freeing gpud_handle_frees(uint64_t handle);
 void gpud_handle_is_freed(const struct gpud_freeing *freeing, CUresult result);

@@ -30,13 +30,13 @@ bool gpud_lock_held(uint32_t device)
 void gpud_lock_wait(uint32_t device)
 {
     if (gpud_add_total(&gpud_lock_waits[device], 1) == 0)
-        gpud_keeper_wake();
+        gpud_keeper_call();
 }
 
 void gpud_lock_wait_end(uint32_t device)
 {
     if (gpud_sub_total(&gpud_lock_waits[device], 1) == 1 && !gpud_lock_held(device))
-        gpud_keeper_wake();         /* the question is withdrawn */
+        gpud_keeper_call();         /* the question is withdrawn */
 }
 
 uint32_t gpud_lock_holds(uint32_t device)
@@ -74,7 +74,7 @@ static bool is_over(uint32_t device)
 static void hold_no_more(uint32_t device)
 {
     if (gpud_sub_total(&holds[device], 1) == 1 && is_over(device))
-        gpud_keeper_wake();
+        gpud_keeper_call();
 }
 
 bool gpud_lock_begin(uint32_t device)
@@ -138,6 +138,7 @@ void gpud_lock_forget(void)
 {
     gpud_lock_mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     gpud_lock_news = ends = 0;
+    gpud_lock_reason_forget();
     for (uint32_t i = 0; i < GPUD_LOCK_REQUESTS; i++)
         gpud_lock_requests[i] = (struct gpud_lock_request){ 0 };
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {

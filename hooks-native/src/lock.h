@@ -30,12 +30,20 @@ uint32_t gpud_lock_holds(uint32_t device);      /* … with those that may be ju
 bool gpud_lock_given_up(uint32_t device);       /* the last turn was released, and somebody else wants the device */
 void gpud_lock_tell_turns(uint32_t device);     /* into the presence page */
 
+/* lock_reason.c: what the turn on these devices is for. The text may be NULL or empty: then nothing changes. It ends where the program has no
+ * turn any more. `again`: the page may be a new one. */
+void gpud_lock_reason(uint32_t slots, const char *reason);
+void gpud_lock_reason_ends(uint32_t slots);
+void gpud_lock_reason_again(void);
+void gpud_lock_reason_forget(void);
+
 /* A request of the program's own, for a set of device slots. One that is asked already is joined. */
 #define GPUD_LOCK_REQUESTS 16
 struct gpud_lock_request {
     uint32_t slots, waiters;    /* waiters 0: unused, or to be withdrawn */
     uint32_t sent, refused;
     uint32_t longer;            /* somebody waits longer than the daemon was told */
+    uint32_t unsure;            /* sent; the daemon may know it no more, and is asked again */
     uint64_t id, until_ns;
 };
 extern pthread_mutex_t gpud_lock_mutex;     /* of the requests; the keeper only tries it */
@@ -57,11 +65,13 @@ struct gpud_lock_device {
     bool left;                  /* it has left since the requests were looked at: who still waits asks again */
     bool asked, swaps;          /* LOCK_ASKED is sent for held threads; SWAP_OUT is to be done */
     bool owes_swapped;          /* … and was: SWAPPED is to be sent */
+    bool owed;                  /* there were no turns any more before it had left: it leaves when there are again */
     bool owes_in, owes_back;    /* LOCK_IS_IN, LOCK_BACK are to be sent, with: */
     uint32_t flags;
     uint64_t epoch, id, bytes, moved;
     uint64_t began_ns, deadline_ns, retry_ns;
     struct gpud_msg_memory swap;
+    uint64_t swapped;           /* of this, so far */
 };
 extern struct gpud_lock_device gpud_lock_devices[GPUD_MAX_DEVICES];
 extern uint32_t gpud_lock_waits[GPUD_MAX_DEVICES], gpud_lock_is_done[GPUD_MAX_DEVICES];
@@ -73,7 +83,7 @@ void gpud_lock_ends(uint32_t device, bool yes);             /* what gpud_lock_be
 uint64_t gpud_lock_step(uint32_t device, uint64_t now);
 void gpud_lock_ask_back(uint32_t device, uint64_t deadline_ns);
 void gpud_lock_leave(uint32_t device, uint64_t deadline_ns, uint64_t now);
-void gpud_lock_swap(uint32_t device, uint64_t now);
+bool gpud_lock_swap(uint32_t device, uint64_t now);
 
 #pragma GCC visibility pop
 #endif

@@ -14,6 +14,7 @@
 #define BACK_WITHIN_NS (30 * GPUD_SECOND)           /* after the end of its lease: a daemon that has been restarted is back by then */
 
 EXPORT int gpud_hook_acquire(const int *devices, unsigned count, uint64_t timeout_ns);
+EXPORT int gpud_hook_acquire_for(const int *devices, unsigned count, uint64_t timeout_ns, const char *reason);
 EXPORT int gpud_hook_release(const int *devices, unsigned count, uint64_t timeout_ns);
 EXPORT int gpud_hook_current(void);
 
@@ -139,6 +140,11 @@ static int or_alone(int answer)
 
 int gpud_hook_acquire(const int *devices, unsigned count, uint64_t timeout_ns)
 {
+    return gpud_hook_acquire_for(devices, count, timeout_ns, NULL);
+}
+
+int gpud_hook_acquire_for(const int *devices, unsigned count, uint64_t timeout_ns, const char *reason)
+{
     uint64_t now = gpud_now(), until = gpud_sum_to(now, timeout_ns == 0 ? ANSWER_WITHIN_NS : timeout_ns);
     uint32_t slots;
     int answer = slots_of(devices, count, &slots);
@@ -148,19 +154,25 @@ int gpud_hook_acquire(const int *devices, unsigned count, uint64_t timeout_ns)
     slots = with_turns(slots);
     if (slots == 0)
         return GPUD_UNLOCKED;
-    if (take(slots))
+    bool taken = take(slots);
+    gpud_lock_reason(slots, reason);
+    if (taken)
         return GPUD_OK;
     pthread_mutex_lock(&gpud_lock_mutex);
     struct gpud_lock_request *request = join(slots, until);
     pthread_mutex_unlock(&gpud_lock_mutex);
-    if (request == NULL)
+    if (request == NULL) {
+        gpud_lock_reason_ends(slots);
         return GPUD_ERROR_SYSTEM;
-    gpud_keeper_wake();
+    }
+    gpud_keeper_call();
     answer = wait_for(request, slots, until);
     pthread_mutex_lock(&gpud_lock_mutex);
-    request->waiters--;
+    bool last = --request->waiters == 0;
     pthread_mutex_unlock(&gpud_lock_mutex);
-    gpud_keeper_wake();
+    if (last && answer != GPUD_OK)
+        gpud_lock_reason_ends(slots);
+    gpud_keeper_call();
     return or_alone(answer);
 }
 
@@ -186,6 +198,7 @@ int gpud_hook_release(const int *devices, unsigned count, uint64_t timeout_ns)
             gpud_lock_end(device, true);
     }
     pthread_mutex_unlock(&gpud_lock_mutex);
+    gpud_lock_reason_ends(slots);
     /* A turn that was had is over, whether or not there still is a daemon to be told. */
     return held ? GPUD_OK : answer == GPUD_OK ? GPUD_ERROR_NOT_HELD : or_alone(answer);
 }

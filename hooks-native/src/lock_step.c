@@ -2,13 +2,14 @@
  * is gone takes nothing from who has the device, and gives nothing to who has it not. */
 #include "lock.h"
 #include "log.h"
+#include "presence.h"
 #include "state.h"
 #include "swap.h"
 
 #define DRAIN_LOOK_NS (50 * GPUD_MICROSECOND)
 #define DRAIN_LOOK_MOST_NS GPUD_MILLISECOND
 #define SHORT_RETRY_NS (20 * GPUD_MILLISECOND)
-#define SWAP_IN_WITHIN_NS (500 * GPUD_MILLISECOND)    /* then the daemon is listened to */
+#define SWAP_WITHIN_NS (200 * GPUD_MILLISECOND)       /* then the daemon is listened to, and the swap goes on */
 #define CLOSE_WITHIN_NS (200 * GPUD_MILLISECOND)
 #define GIVE_BACK_WITHIN_NS (10 * GPUD_SECOND)
 
@@ -19,7 +20,7 @@ static void leave(uint32_t device, uint64_t deadline_ns, uint64_t now)
 
     gpud_lock_ends(device, false);
     gpud_store(&gpud_lock_is_done[device], 0);
-    lock->ends = false;
+    lock->ends = lock->owed = false;
     lock->began_ns = now;
     lock->deadline_ns = deadline_ns;
     lock->told = false;
@@ -56,21 +57,11 @@ static bool leave_unless_held(uint32_t device, uint64_t deadline_ns, uint64_t no
     return true;
 }
 
-/* All launched work is proven finished, nothing is on its way into a stream, and no capture is open. */
-static bool drained(uint32_t device)
-{
-    struct gpud_marks marks = gpud_marks(device);
-
-    if (marks.entered != marks.left || gpud_load_total(&gpud_captures) != 0)
-        return false;
-    return !GPUD_EDGE_ACTIVE(gpud_load_total(gpud_edge_word(gpud_presence_at(device)))) || gpud_presence_ask(device);
-}
-
 static uint64_t drain(uint32_t device, uint64_t now)
 {
     struct gpud_lock_device *lock = &gpud_lock_devices[device];
 
-    if (drained(device)) {
+    if (gpud_presence_drained(device)) {
         gpud_lock_state(device, GPUD_LOCK_NONE);
         lock->owes_back = lock->left = true;
         lock->flags = 0;
@@ -91,12 +82,12 @@ static uint64_t drain(uint32_t device, uint64_t now)
     return now + nap;
 }
 
-static bool swap_in(uint32_t device, uint64_t bytes, uint64_t now, uint64_t *moved)
+static enum gpud_swap_result swap_in(uint32_t device, uint64_t bytes, uint64_t now, uint64_t *moved)
 {
-    bool right = gpud_swap_in(device, bytes, now + SWAP_IN_WITHIN_NS, moved) == GPUD_SWAP_DONE;
+    enum gpud_swap_result result = gpud_swap_in(device, bytes, now + SWAP_WITHIN_NS, moved);
 
     gpud_lock_devices[device].moved += *moved;
-    return right;
+    return result;
 }
 
 /* What may come in now: the daemon has said how much of this program's memory may be on the device, and says so again as there is room. */
@@ -107,16 +98,15 @@ static uint64_t may_come_in(uint32_t device)
     return most == UINT64_MAX ? most : most > there ? most - there : 0;
 }
 
-/* True: nothing lacks any more. */
-static bool bring_in(uint32_t device, uint64_t now)
+/* DONE: nothing lacks any more. */
+static enum gpud_swap_result bring_in(uint32_t device, uint64_t now)
 {
+    enum gpud_swap_result result = GPUD_SWAP_DONE;
     uint64_t moved = 1;
 
-    while (gpud_pool_lacks(device) != 0) {
-        if (moved == 0 || !swap_in(device, may_come_in(device), now, &moved))
-            return false;
-    }
-    return true;
+    while (result == GPUD_SWAP_DONE && gpud_pool_lacks(device) != 0)
+        result = moved == 0 ? GPUD_SWAP_LITTLE : swap_in(device, may_come_in(device), now, &moved);
+    return result;
 }
 
 /* Nothing lacks: launches pass, as far as the gate lets them. */
@@ -136,10 +126,15 @@ static uint64_t come_in(uint32_t device, uint64_t now)
 
     if (now < lock->retry_ns)
         return lock->retry_ns;
-    bool all = bring_in(device, now);
+    enum gpud_swap_result result = bring_in(device, now);
     gpud_lock_state(device, GPUD_LOCK_HAS);
-    if (!all || !bring_in(device, now)) {
+    if (result == GPUD_SWAP_DONE)
+        result = bring_in(device, now);
+    if (result != GPUD_SWAP_DONE)
         gpud_lock_state(device, GPUD_LOCK_COMES_IN);
+    if (result == GPUD_SWAP_MORE)
+        return now;
+    if (result != GPUD_SWAP_DONE) {
         lock->owes_in = true;       /* each time: the daemon finds more */
         lock->flags |= GPUD_LOCK_SHORT;
         return lock->retry_ns = gpud_now() + SHORT_RETRY_NS;
@@ -156,17 +151,19 @@ static uint64_t come_in(uint32_t device, uint64_t now)
 static uint64_t come_home(uint32_t device, uint64_t now)
 {
     struct gpud_lock_device *lock = &gpud_lock_devices[device];
+    enum gpud_swap_result result = GPUD_SWAP_DONE;
     uint64_t moved = 0;
-    bool all = true;
 
     if (now < lock->retry_ns)
         return lock->retry_ns;
     lock->retry_ns = 0;
-    while (all && gpud_pool_lacks(device) != 0)
-        all = swap_in(device, UINT64_MAX, now, &moved);
-    if (all)
+    while (result == GPUD_SWAP_DONE && gpud_pool_lacks(device) != 0)
+        result = swap_in(device, UINT64_MAX, now, &moved);
+    if (result == GPUD_SWAP_DONE)
         open_again(device);
-    return all ? GPUD_NEVER : (lock->retry_ns = gpud_now() + SHORT_RETRY_NS);
+    else if (result != GPUD_SWAP_MORE)
+        lock->retry_ns = gpud_now() + SHORT_RETRY_NS;
+    return result == GPUD_SWAP_DONE ? GPUD_NEVER : result == GPUD_SWAP_MORE ? now : lock->retry_ns;
 }
 
 /* There are no turns on this device any more: whatever it had, or was about to have or to give back, is nothing now. */
@@ -180,7 +177,7 @@ static void no_turns(uint32_t device)
     gpud_lock_ends(device, false);
     lock->ends = false;
     lock->owes_in = false;
-    lock->owes_back = lock->left = true;        /* if there are again: it left in between */
+    lock->owed = true;
     lock->flags = 0;
     gpud_lock_state(device, GPUD_LOCK_NONE);
 }
@@ -215,6 +212,8 @@ uint64_t gpud_lock_step(uint32_t device, uint64_t now)
         no_turns(device);
         return gpud_load(&gpud_closed) & 1u << device ? come_home(device, now) : again;
     }
+    if (lock->owed)
+        gpud_lock_leave(device, GPUD_NEVER, now);
     if (lock->state == GPUD_LOCK_HAS)
         again = has(device, now);
     else if (lock->state == GPUD_LOCK_COMES_IN && gpud_load_acquire(&knobs->grant_epoch) != lock->epoch)
@@ -224,22 +223,25 @@ uint64_t gpud_lock_step(uint32_t device, uint64_t now)
     return lock->state == GPUD_LOCK_LEAVES ? drain(device, now) : again;
 }
 
-/* SWAP_OUT: the device stays closed until its memory is in again, whatever the gate says. */
-void gpud_lock_swap(uint32_t device, uint64_t now)
+/* SWAP_OUT, or the next part of it: the device stays closed until its memory is in again, whatever the gate says. False: it goes on. */
+bool gpud_lock_swap(uint32_t device, uint64_t now)
 {
     struct gpud_lock_device *lock = &gpud_lock_devices[device];
+    enum gpud_swap_result result = GPUD_SWAP_NOT_NOW;
     uint64_t moved = 0;
 
-    lock->swap.code = 2;
     if (lock->state <= GPUD_LOCK_ASKS && gpud_close(device, now + CLOSE_WITHIN_NS) == 0) {
-        if (drained(device)) {
-            enum gpud_swap_result result = gpud_swap_out(device, lock->swap.bytes, &moved);
-            lock->swap.code = result == GPUD_SWAP_DONE || result == GPUD_SWAP_LITTLE ? 1 : 2;
-        }
+        if (gpud_presence_drained(device))
+            result = gpud_swap_out(device, lock->swap.bytes - lock->swapped, now + SWAP_WITHIN_NS, &moved);
         if (gpud_pool_lacks(device) == 0)
             open_again(device);
     } else if (gpud_pool_lacks(device) != 0) {
         gpud_shut(device);      /* an allocation without memory just now, while gpud_close had shut it for itself */
     }
-    lock->swap.bytes = moved;
+    lock->swapped += moved;
+    if (result == GPUD_SWAP_MORE)
+        return false;
+    lock->swap.code = result == GPUD_SWAP_DONE || result == GPUD_SWAP_LITTLE ? 1 : 2;
+    lock->swap.bytes = lock->swapped;
+    return true;
 }

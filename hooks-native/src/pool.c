@@ -1,6 +1,7 @@
 /* pool.c: allocations and frees of the pool. */
 #include "pool.h"
 
+#include "contexts.h"
 #include "gpud_page.h"
 #include "pool_span.h"
 #include "real.h"
@@ -59,9 +60,12 @@ CUresult gpud_pool_new(uint32_t ordinal, CUcontext context, size_t bytes, bool o
 {
     bool comes_in, backed = has_device(ordinal, &comes_in);
     CUresult result = place(ordinal, context, bytes, ordered, backed, at);
+    uint64_t after = 0, last = gpud_ordered_serial;
 
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && backed && gpud_ordered_reclaim(ordinal, true) > 0)
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && backed && gpud_ordered_await(ordinal, &after, last)) {
+        backed = has_device(ordinal, &comes_in);
         result = place(ordinal, context, bytes, ordered, backed, at);
+    }
     if (result == CUDA_ERROR_OUT_OF_MEMORY && comes_in) {
         backed = false;
         result = place(ordinal, context, bytes, ordered, false, at);
@@ -181,7 +185,7 @@ static bool may_work(uint32_t ordinal)
     bool comes_in, has = has_device(ordinal, &comes_in);
     uint32_t device = gpud_load(&gpud_slot_of[ordinal]);
 
-    return (has && !comes_in) || GPUD_EDGE_ACTIVE(gpud_load_total(gpud_edge_word(gpud_presence_at(device))));
+    return (has && !comes_in) || GPUD_EDGE_ACTIVE(gpud_load_total(gpud_edge_word(gpud_presence_at(device)))) || gpud_has_unnoted(device);
 }
 
 CUresult gpud_pool_free(CUdeviceptr at)
@@ -251,25 +255,36 @@ static void context_gone(CUcontext context)
     }
 }
 
-void gpud_pool_context_gone(uint32_t ordinal, CUcontext context)
+/* The context of a span of the ordinal (UINT32_MAX: of any), or that of our own streams, which the driver does not know any more; NULL: of
+ * none. Lock held. */
+static CUcontext find_dead(uint32_t ordinal)
 {
     CUcontext last = NULL;
 
-    if (gpud_span_count() == 0)
-        return;
-    pthread_mutex_lock(&gpud_pool_lock);
-    if (context != NULL)
-        context_gone(context);
-    for (uint32_t i = context == NULL ? gpud_span_count() : 0; i-- > 0;) {
-        const struct gpud_span *span = i < gpud_span_count() ? gpud_span_nth(i) : NULL;
-        if (span == NULL || span->use == GPUD_SPAN_FREE || span->gone || span->context == last ||
-            (ordinal != UINT32_MAX && span->ordinal != ordinal))
+    for (uint32_t i = 0; i < gpud_span_count(); i++) {
+        const struct gpud_span *span = gpud_span_nth(i);
+        bool other = span->use == GPUD_SPAN_FREE || span->gone || (ordinal != UINT32_MAX && span->ordinal != ordinal);
+        if (other || span->context == last)
             continue;
         last = span->context;
-        if (!is_alive(last)) {
-            context_gone(last);
-            i = gpud_span_count();      /* from the end once more: what is left belongs to others */
-        }
+        if (!is_alive(last))
+            return last;
+    }
+    for (uint32_t i = 0; i < GPUD_POOL_DEVICES; i++) {
+        CUcontext ours = ordinal == UINT32_MAX || ordinal == i ? gpud_swap_context(i) : NULL;
+        if (ours != NULL && !is_alive(ours))
+            return ours;
+    }
+    return NULL;
+}
+
+void gpud_pool_context_gone(uint32_t ordinal, CUcontext context)
+{
+    pthread_mutex_lock(&gpud_pool_lock);
+    CUcontext gone = context != NULL ? context : find_dead(ordinal);
+    while (gone != NULL) {
+        context_gone(gone);
+        gone = context != NULL ? NULL : find_dead(ordinal);
     }
     pthread_mutex_unlock(&gpud_pool_lock);
 }

@@ -43,6 +43,12 @@ void gpud_pool_of_pool(CUmemoryPool pool, int attribute, void *value);
 void gpud_pool_of_pool_set(CUmemoryPool pool, int attribute, const void *value);
 void gpud_pool_trimmed(CUmemoryPool pool, size_t keep);
 
+/* pool_pin.c: somebody outside is given memory of the pool's that lies there, and it stays on the device from now on; `more` false: not after
+ * all. What has no memory just now is left alone, and the driver answers an error for it. */
+void gpud_pool_pin(uint64_t at, uint64_t bytes, bool more);
+/* The number of the memory there among that by handles, a new one where it had none; 0: it is not the pool's. */
+uint64_t gpud_pool_number(uint64_t at, uint64_t (*new_number)(void));
+
 /* After the calls that let a device use a peer's memory, or no longer: `peer` is the context whose memory it is. */
 void gpud_pool_peer(CUcontext peer, bool may);
 
@@ -63,7 +69,8 @@ struct gpud_found {
 bool gpud_pool_find(uint64_t address, struct gpud_found *found);
 /* Its memory is nobody's from now on: what used it is finished. Lock held. */
 void gpud_pool_release(const struct gpud_found *found);
-/* Lock held. */
+bool gpud_pool_pins(const struct gpud_found *found);    /* somebody outside has memory of it. Lock held. */
+/* Lock held, and given up where it waits for memory that streams are about to free. */
 CUresult gpud_pool_new(uint32_t ordinal, CUcontext context, size_t bytes, bool ordered, CUdeviceptr *at);
 void gpud_pool_mark(const struct gpud_found *found, bool ordered, bool freeing, uint64_t bytes);
 

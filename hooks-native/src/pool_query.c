@@ -144,6 +144,7 @@ struct gpud_pool_counts gpud_pool_counts(uint32_t device)
         counts.idle += gpud_load(&gpud_span_idle[ordinal]) + spare;
         counts.host += gpud_load(&of[GPUD_CHUNK_HOST]);
         counts.lazy += gpud_load(&of[GPUD_CHUNK_LAZY]);
+        counts.lost += gpud_load(&of[GPUD_CHUNK_LOST]);
     }
     return counts;
 }
@@ -173,4 +174,8 @@ void gpud_pool_publish(uint32_t device)
     gpud_store(&activity->resident_bytes, counts.resident);
     gpud_store(&activity->host_bytes, counts.host);
     gpud_store(&activity->lazy_bytes, counts.lazy);
+    gpud_store(&activity->pins[GPUD_PIN_OUTSIDE], counts.pinned);
+    gpud_store(&activity->lost_bytes, counts.lost);
+    gpud_store(&activity->slots_bytes, gpud_load(&gpud_host_bytes));
+    gpud_store(&activity->unpinned_bytes, gpud_load(&gpud_host_unpinned));
 }

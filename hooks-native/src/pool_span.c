@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "alloc.h"
 #include "host_slots.h"
 #include "page.h"
 #include "real.h"
@@ -96,10 +97,13 @@ static void destroy(struct gpud_span *span, bool keep)
 
     for (uint32_t i = 0; i < span->count; i++) {
         struct gpud_chunk *chunk = &span->chunk[i];
-        if (gpud_chunk_strip(chunk, keep) != CUDA_SUCCESS && gpud_chunk_strip(chunk, keep) != CUDA_SUCCESS) {
+        bool again = keep && chunk->pins == 0;      /* memory that somebody outside has is never recycled */
+        if (gpud_chunk_strip(chunk, again) != CUDA_SUCCESS && gpud_chunk_strip(chunk, again) != CUDA_SUCCESS) {
             gpud_store(&gpud_chunk_lost, gpud_chunk_lost + chunk->bytes);
             whole = false;
         }
+        if (chunk->number != 0)
+            gpud_handle_left(chunk->number, chunk->bytes, chunk->ordinal);
         gpud_chunk_set(chunk, GPUD_CHUNK_LAZY);
         gpud_store(&gpud_chunk_bytes[chunk->ordinal][GPUD_CHUNK_LAZY], gpud_chunk_bytes[chunk->ordinal][GPUD_CHUNK_LAZY] - chunk->bytes);
         if (chunk->host != GPUD_NO_HOST)

@@ -40,7 +40,7 @@ void gpud_used_set(struct gpud_used *to, const struct gpud_used *from)
     gpud_store_release(&to->thread, from->thread);
 }
 
-static struct gpud_used used_copy(const struct gpud_used *from)
+struct gpud_used gpud_used_copy(const struct gpud_used *from)
 {
     return (struct gpud_used){
         .stream = gpud_load_acquire(&from->stream), .event = gpud_load_acquire(&from->event),
@@ -216,7 +216,7 @@ static bool all_finished(struct gpud_burst *burst, uint32_t *sequence)
     if (*sequence & 1 || count > GPUD_USED_STREAMS || gpud_load_acquire(&burst->unknown))
         return false;
     for (uint32_t i = 0; i < count; i++)
-        used[i] = used_copy(&burst->used[i]);
+        used[i] = gpud_used_copy(&burst->used[i]);
     if (gpud_load(&burst->sequence) != *sequence || gpud_load_total(&gpud_captures) != 0 || gpud_load_total(&gpud_ending) != 0 ||
         gpud_load_total(&gpud_exiting))
         return false;
@@ -230,21 +230,9 @@ static bool all_finished(struct gpud_burst *burst, uint32_t *sequence)
     return all;
 }
 
-bool gpud_presence_ask(uint32_t device)
+bool gpud_presence_decide(uint32_t device, uint64_t active, struct gpud_marks before, uint32_t sequence)
 {
     struct gpud_burst *burst = &gpud_bursts[device];
-    uint64_t *word = gpud_edge_word(gpud_presence_at(device));
-    uint64_t active = gpud_load_acquire(word);
-    struct gpud_marks before = gpud_marks(device);
-    uint32_t sequence;
-
-    if (!GPUD_EDGE_ACTIVE(active) || before.entered != before.left)
-        return !GPUD_EDGE_ACTIVE(active);
-    gpud_add_total(&gpud_asking, 1);
-    bool all = all_finished(burst, &sequence);
-    gpud_sub_total(&gpud_asking, 1);
-    if (!all)
-        return false;
 
     /* First every launch is sent the long way, where it notes its stream. Then those that had passed before that show by their
      * marks, and the rest by the set, so that a wrong edge is not seen by others for longer than a few instructions. */
@@ -272,4 +260,18 @@ bool gpud_presence_ask(uint32_t device)
     gpud_deciding_end();
     gpud_sub_total(&burst->deciding, 1);
     return idle;
+}
+
+bool gpud_presence_ask(uint32_t device)
+{
+    uint64_t active = gpud_load_acquire(gpud_edge_word(gpud_presence_at(device)));
+    struct gpud_marks before = gpud_marks(device);
+    uint32_t sequence;
+
+    if (!GPUD_EDGE_ACTIVE(active) || before.entered != before.left)
+        return !GPUD_EDGE_ACTIVE(active);
+    gpud_add_total(&gpud_asking, 1);
+    bool all = all_finished(&gpud_bursts[device], &sequence);
+    gpud_sub_total(&gpud_asking, 1);
+    return all && gpud_presence_decide(device, active, before, sequence);
 }

@@ -1,5 +1,5 @@
 /* presence.h: the edges, and the set of streams with work that is not proven finished. Shared by gate.c, presence.c,
- * proof.c and going.c. */
+ * proof.c, going.c and drained.c. */
 #ifndef GPUD_PRESENCE_H
 #define GPUD_PRESENCE_H
 
@@ -19,7 +19,7 @@ struct gpud_used {
 };
 
 struct gpud_burst {
-    pthread_mutex_t lock;       /* among application threads; the keeper never takes it */
+    pthread_mutex_t lock;       /* among application threads; the keeper takes it in gpud_presence_carry() alone */
     uint32_t sequence;          /* odd while the set changes */
     uint32_t edges;             /* burst that the set belongs to */
     uint32_t count;
@@ -42,9 +42,22 @@ bool gpud_used_is(const struct gpud_used *used, CUstream stream, CUcontext conte
 void gpud_points_forget(uint32_t device, CUcontext context);
 /* going.c: nobody who may still hold a handle in a copy of a set is asking about it once this returns. Of application threads only. */
 void gpud_wait_for_askers(void);
+void gpud_wait_for_contexts(void);          /* … nor waiting for a whole context (contexts.h) */
 /* 0→1 if it is 0. Returns the edge word as it is then; `woke` is set if this call made the edge. */
 uint64_t gpud_make_active(uint32_t device, bool *woke);
 bool gpud_make_idle(uint32_t device, uint64_t active, uint64_t now);
+struct gpud_used gpud_used_copy(const struct gpud_used *from);      /* without the lock */
+/* All that was launched before the marks were `before` and the set's sequence `sequence` is finished: 1→0, if nothing came in between. */
+bool gpud_presence_decide(uint32_t device, uint64_t active, struct gpud_marks before, uint32_t sequence);
+
+/* drained.c. The keeper, with the gate of the device shut: nothing is under way, all work is proven finished, noted or not (contexts.h), and no
+ * capture is open. */
+bool gpud_presence_drained(uint32_t device);
+/* A thread at the gate: its own per-thread default stream, which nobody else can ask. */
+void gpud_presence_own(uint32_t device);
+/* The keeper, before and after own pages are replaced by new ones: where work may be running the new ones say so. */
+void gpud_presence_carry(void);
+void gpud_presence_carried(void);
 
 #pragma GCC visibility pop
 #endif

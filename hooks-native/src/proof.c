@@ -1,7 +1,9 @@
-/* proof.c: what SYNC entries prove, and stream captures, during which nobody may ask. */
+/* proof.c: what SYNC entries prove. */
 #include <string.h>
 
 #include "budget.h"
+#include "captures.h"
+#include "contexts.h"
 #include "presence.h"
 #include "real.h"
 #include "window.h"
@@ -165,30 +167,6 @@ void gpud_points_forget(uint32_t device, CUcontext context)
     pthread_mutex_unlock(&points_lock);
 }
 
-void gpud_capture_began(CUstream stream)
-{
-    (void)stream;
-    gpud_add_total(&gpud_captures, 1);
-    gpud_word_raise(GPUD_WORD_CAPTURE, 0);
-    gpud_wait_for_askers();
-}
-
-void gpud_capture_ended(CUstream stream)
-{
-    uint32_t open = gpud_load(&gpud_captures);
-
-    (void)stream;
-    do {
-        if (open == 0)
-            return;
-    } while (!__atomic_compare_exchange_n(&gpud_captures, &open, open - 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
-    if (open == 1) {
-        gpud_word_raise(0, GPUD_WORD_CAPTURE);
-        if (gpud_load_total(&gpud_captures) != 0)       /* another began meanwhile */
-            gpud_word_raise(GPUD_WORD_CAPTURE, 0);
-    }
-}
-
 void gpud_presence_forget(void)
 {
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
@@ -196,5 +174,6 @@ void gpud_presence_forget(void)
     memset(points, 0, sizeof points);
     points_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     gpud_asking = gpud_ending = 0;
-    gpud_captures = 0;
+    gpud_captures_forget();
+    gpud_contexts_forget();
 }

@@ -34,6 +34,8 @@ uint32_t gpud_pool_ordinal(CUmemoryPool pool);  /* GPUD_POOL_ELSEWHERE; UINT32_M
 /* Charges what all pools of the ordinal (UINT32_MAX: any) hold now, less `taken` bytes that were reserved for it. Returns at once where
  * somebody else is at it and `wait` is false. */
 void gpud_pools_look(uint32_t ordinal, uint64_t taken, bool wait);
+/* The same of the one pool. */
+void gpud_pool_look(CUmemoryPool pool, uint32_t ordinal, uint64_t taken);
 /* Something was freed that a pool may have given to the driver by now: the keeper looks. */
 void gpud_pools_stale(void);
 bool gpud_pools_are_stale(void);

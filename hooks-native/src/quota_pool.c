@@ -39,6 +39,30 @@ static bool ask(const struct known *of, int attribute, uint64_t *answer)
     return result == CUDA_SUCCESS;
 }
 
+/* None of it can leave the device. In a page that is new the keeper's next look says so. Lock held. */
+static void publish(uint32_t ordinal)
+{
+    uint32_t device = ordinal < GPUD_MAX_DEVICES && gpud_load_acquire(&gpud_managed) ? gpud_load(&gpud_slot_of[ordinal]) : GPUD_UNMANAGED;
+    uint64_t of_pools = 0, of_graphs = 0;
+
+    if (device >= GPUD_MAX_DEVICES)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        if (pools[i].used && pools[i].ordinal == ordinal)
+            *(pools[i].pool != NULL ? &of_pools : &of_graphs) += pools[i].held;
+    }
+    gpud_store(&gpud_activity()->device[device].pins[GPUD_PIN_POOL], of_pools);
+    gpud_store(&gpud_activity()->device[device].pins[GPUD_PIN_GRAPH], of_graphs);
+}
+
+/* It holds so much now. Lock held. */
+static void hold(struct known *of, uint64_t now)
+{
+    gpud_quota_add(of->ordinal, now - of->held);
+    of->held = now;
+    publish(of->ordinal);
+}
+
 /* Lock held. */
 static void know(CUmemoryPool pool, uint32_t ordinal)
 {
@@ -84,7 +108,7 @@ void gpud_pool_gone(CUmemoryPool pool)
     for (uint32_t i = 0; i < count; i++) {
         if (!pools[i].used || pool == NULL || pools[i].pool != pool)
             continue;
-        gpud_quota_give(pools[i].ordinal, pools[i].held);
+        hold(&pools[i], 0);
         pools[i].used = 0;
     }
     pthread_mutex_unlock(&lock);
@@ -123,6 +147,16 @@ uint64_t gpud_pool_growth(CUmemoryPool pool, uint64_t bytes)
     return bytes > room ? bytes - room : 0;
 }
 
+/* Charges what it holds now. Lock held. */
+static void look(struct known *of)
+{
+    uint64_t now;
+
+    if (!of->used || of->ordinal == GPUD_POOL_ELSEWHERE || !ask(of, POOL_RESERVED, &now))
+        return;
+    hold(of, now);
+}
+
 void gpud_pools_look(uint32_t ordinal, uint64_t taken, bool wait)
 {
     if (wait)
@@ -131,14 +165,22 @@ void gpud_pools_look(uint32_t ordinal, uint64_t taken, bool wait)
         return;
     gpud_store(&stale, 0);
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t now;
-        if (!pools[i].used || pools[i].ordinal == GPUD_POOL_ELSEWHERE || (ordinal != UINT32_MAX && pools[i].ordinal != ordinal) || !ask(&pools[i], POOL_RESERVED, &now))
-            continue;
-        gpud_quota_add(pools[i].ordinal, now - pools[i].held);
-        pools[i].held = now;
+        if (ordinal == UINT32_MAX || pools[i].ordinal == ordinal)
+            look(&pools[i]);
     }
     if (ordinal < GPUD_MAX_DEVICES)
         gpud_quota_give(ordinal, taken);
+    pthread_mutex_unlock(&lock);
+}
+
+void gpud_pool_look(CUmemoryPool pool, uint32_t ordinal, uint64_t taken)
+{
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < count && pool != NULL; i++) {
+        if (pools[i].pool == pool)
+            look(&pools[i]);
+    }
+    gpud_quota_give(ordinal, taken);
     pthread_mutex_unlock(&lock);
 }
 

@@ -11,7 +11,6 @@
 #define ASK_AGAIN_NS GPUD_SECOND        /* after a refusal */
 #define TRY_AGAIN_NS (100 * GPUD_MICROSECOND)
 
-static uint32_t unsure;                 /* bit per device: requests for it are asked again */
 static uint64_t ready_ns;               /* of the session that was told what `asked` and `sent` say */
 
 static uint32_t known_slots(void)
@@ -33,7 +32,7 @@ static void begin_anew(const struct gpud_session *session)
     ready_ns = session->ready_ns;
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
         struct gpud_lock_device *lock = &gpud_lock_devices[device];
-        lock->asked = lock->owes_in = lock->owes_back = lock->swaps = lock->owes_swapped = false;
+        lock->asked = lock->owed = lock->owes_in = lock->owes_back = lock->swaps = lock->owes_swapped = false;
         lock->left = false;
         lock->retry_ns = 0;
         gpud_store_total(&gpud_presence_at(device)->lock, lock->state);
@@ -42,7 +41,7 @@ static void begin_anew(const struct gpud_session *session)
         gpud_pool_publish(device);      /* the activity page may be a new one */
         pthread_mutex_unlock(&gpud_pool_lock);
     }
-    unsure = 0;
+    gpud_lock_reason_again();
     for (uint32_t i = 0; i < GPUD_LOCK_REQUESTS; i++)
         gpud_store_total(&gpud_lock_requests[i].sent, 0);
 }
@@ -69,7 +68,7 @@ static void granted(uint32_t device, const struct gpud_msg_lock *message)
     lock->bytes = message->bytes;
     lock->began_ns = gpud_now();
     lock->retry_ns = 0;
-    lock->owes_back = lock->owes_in = lock->asked = false;
+    lock->owed = lock->owes_back = lock->owes_in = lock->asked = false;
     lock->flags = 0;
     gpud_lock_state(device, GPUD_LOCK_COMES_IN);
 }
@@ -82,10 +81,8 @@ static void revoked(uint32_t device, const struct gpud_msg_lock *message)
     if (lock->state == GPUD_LOCK_LEAVES) {
         lock->deadline_ns = message->time_ns < lock->deadline_ns ? message->time_ns : lock->deadline_ns;
     } else if (lock->state == GPUD_LOCK_NONE || lock->state == GPUD_LOCK_ASKS) {
-        lock->epoch = message->epoch;
-        lock->began_ns = now;
-        lock->flags = 0;
-        lock->owes_back = true;
+        lock->epoch = message->epoch;       /* it has left, and may have worked without a gate since */
+        gpud_lock_leave(device, message->time_ns, now);
     } else if (lock->epoch == message->epoch && lock->state == GPUD_LOCK_HAS) {
         gpud_lock_ask_back(device, message->time_ns);
     } else if (lock->epoch == message->epoch) {
@@ -137,6 +134,7 @@ void gpud_session_swap_out(struct gpud_session *session, const struct gpud_msg_m
     }
     begin_anew(session);
     gpud_lock_devices[message->slot].swap = *message;
+    gpud_lock_devices[message->slot].swapped = 0;
     gpud_lock_devices[message->slot].swaps = true;
 }
 
@@ -148,35 +146,44 @@ static bool say(struct gpud_session *session, uint16_t type, uint32_t slots, uin
     return !*full && gpud_session_send(session, &message, sizeof message, NULL, 0, full);
 }
 
-/* The question of the threads that are held at the gate. */
+/* Threads are held at the gate, for the device. */
+static bool wants(uint32_t device)
+{
+    return gpud_load_total(&gpud_lock_waits[device]) != 0 && gpud_load(&gpud_control()->device[device].gate) & GPUD_GATE_GRANT;
+}
+
+/* Their question. */
 static uint64_t keep_question(struct gpud_session *session, uint32_t device, uint64_t now, bool *full)
 {
     struct gpud_lock_device *lock = &gpud_lock_devices[device];
-    bool wants = gpud_load_total(&gpud_lock_waits[device]) != 0 && gpud_load(&gpud_control()->device[device].gate) & GPUD_GATE_GRANT;
 
-    if (wants && !lock->asked) {
+    if (wants(device) && !lock->asked) {
         if (now < lock->retry_ns)
             return lock->retry_ns;
         uint64_t id = gpud_lock_number();
         lock->id = id;
         lock->asked = say(session, GPUD_MSG_LOCK_ASKED, 1u << device, 0, id, UINT64_MAX, gpud_pool_lacks(device), full);
-    } else if (!wants && lock->asked) {
+    } else if (!wants(device) && lock->asked) {
         lock->asked = !say(session, GPUD_MSG_LOCK_WITHDRAWN, 1u << device, 0, lock->id, 0, 0, full);
     }
     return GPUD_NEVER;
 }
 
-/* Devices that have been left since: a request that was granted and then taken back before its threads saw it is not one that the daemon
- * still knows. It is asked again under its number, which changes nothing where the daemon does know it. */
-static uint32_t left(void)
+/* How long it waits from now on. */
+static uint64_t left_of(const struct gpud_lock_request *request, uint64_t now)
 {
-    uint32_t slots = 0;
+    return request->until_ns == GPUD_NEVER ? GPUD_NEVER : request->until_ns > now ? request->until_ns - now : 0;
+}
 
-    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
-        slots |= gpud_lock_devices[device].left && !gpud_lock_devices[device].owes_back ? 1u << device : 0;
-        gpud_lock_devices[device].left &= gpud_lock_devices[device].owes_back;
+/* The device has been left: a request that was granted and then taken back before its threads saw it is not one that the daemon still knows.
+ * It is asked again under its number, which changes nothing where the daemon does know it. Mutex held. */
+static void note_left(uint32_t device)
+{
+    for (uint32_t i = 0; i < GPUD_LOCK_REQUESTS; i++) {
+        if (gpud_lock_requests[i].slots & 1u << device)
+            gpud_lock_requests[i].unsure = gpud_lock_requests[i].sent;
     }
-    return slots;
+    gpud_lock_devices[device].left = false;
 }
 
 /* It is being given back: a question that came before LOCK_BACK would be about a device that the daemon takes to be its own. */
@@ -194,11 +201,13 @@ static bool keep_requests(struct gpud_session *session, uint64_t now, uint32_t *
 {
     if (pthread_mutex_trylock(&gpud_lock_mutex) != 0)
         return false;
-    uint32_t kept = 0;
-    unsure |= left();
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
+        if (gpud_lock_devices[device].left && !gpud_lock_devices[device].owes_back)
+            note_left(device);
+    }
     for (uint32_t i = 0; i < GPUD_LOCK_REQUESTS; i++) {
         struct gpud_lock_request *it = &gpud_lock_requests[i];
-        uint64_t lacks = 0, within = it->until_ns == GPUD_NEVER ? GPUD_NEVER : it->until_ns > now ? it->until_ns - now : 0;
+        uint64_t lacks = 0;
         bool held = it->slots != 0, later = false;
         for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
             if (it->slots & 1u << device) {
@@ -207,38 +216,76 @@ static bool keep_requests(struct gpud_session *session, uint64_t now, uint32_t *
                 held &= gpud_lock_devices[device].state == GPUD_LOCK_HAS || gpud_lock_devices[device].state == GPUD_LOCK_COMES_IN;
             }
         }
-        if (it->waiters != 0 && !it->refused && (!it->sent || (it->longer && !held) || it->slots & unsure)) {
-            kept |= later ? it->slots & unsure : 0;
-            bool said = !later && say(session, GPUD_MSG_LOCK_ASKED, it->slots, GPUD_LOCK_EXPLICIT, it->id, within, lacks, full);
+        if (it->waiters != 0 && !it->refused && (!it->sent || (it->longer && !held) || it->unsure)) {
+            bool said = !later && say(session, GPUD_MSG_LOCK_ASKED, it->slots, GPUD_LOCK_EXPLICIT, it->id, left_of(it, now), lacks, full);
             it->sent |= said;
             it->longer &= !said;
+            it->unsure &= !said;
         } else if (it->waiters == 0 && it->sent) {
             it->sent = !(it->refused || held || say(session, GPUD_MSG_LOCK_WITHDRAWN, it->slots, GPUD_LOCK_EXPLICIT, it->id, 0, 0, full));
         }
         *asks |= it->sent && !it->refused ? it->slots : 0;
     }
-    unsure = *full ? unsure : kept;
     pthread_mutex_unlock(&gpud_lock_mutex);
     return true;
 }
 
-static void pay(struct gpud_session *session, uint32_t device, uint64_t now, bool *full)
+/* What is wanted of that device alone, and not asked for yet. Mutex held. */
+static struct gpud_lock_request *unsaid(uint32_t device)
+{
+    for (uint32_t i = 0; i < GPUD_LOCK_REQUESTS; i++) {
+        struct gpud_lock_request *it = &gpud_lock_requests[i];
+        if (it->waiters != 0 && it->slots == 1u << device && !it->sent && !it->refused)
+            return it;
+    }
+    return NULL;
+}
+
+/* Given back. If the program wants it again already, the same message says so: who takes turns without a pause wakes the daemon once. */
+static void say_back(struct gpud_session *session, uint32_t device, uint64_t now, bool *full)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[device];
+    bool drained = lock->flags == 0 && lock->left, looks = drained && pthread_mutex_trylock(&gpud_lock_mutex) == 0;
+    struct gpud_lock_request *again = looks ? unsaid(device) : NULL;
+
+    if (again != NULL) {
+        lock->owes_back = !say(session, GPUD_MSG_LOCK_BACK, 1u << device, GPUD_LOCK_AND_ASKS | GPUD_LOCK_EXPLICIT, lock->epoch,
+                               left_of(again, now), again->id, full);
+        if (!lock->owes_back) {
+            note_left(device);
+            again->sent = 1;
+            again->longer = 0;
+        }
+    } else if (drained && wants(device) && !lock->asked && now >= lock->retry_ns) {
+        lock->id = gpud_lock_number();
+        lock->asked = say(session, GPUD_MSG_LOCK_BACK, 1u << device, GPUD_LOCK_AND_ASKS, lock->epoch, UINT64_MAX, lock->id, full);
+        lock->owes_back = !lock->asked;
+    } else {
+        lock->owes_back = !say(session, GPUD_MSG_LOCK_BACK, 1u << device, lock->flags, lock->epoch, now - lock->began_ns, 0, full);
+    }
+    if (looks)
+        pthread_mutex_unlock(&gpud_lock_mutex);
+}
+
+/* True: more memory is to leave, at once. */
+static bool pay(struct gpud_session *session, uint32_t device, uint64_t now, bool *full)
 {
     struct gpud_lock_device *lock = &gpud_lock_devices[device];
 
     if (lock->owes_in)
         lock->owes_in = !say(session, GPUD_MSG_LOCK_IS_IN, 1u << device, lock->flags, lock->epoch, now - lock->began_ns, lock->moved, full);
     if (lock->owes_back)
-        lock->owes_back = !say(session, GPUD_MSG_LOCK_BACK, 1u << device, lock->flags, lock->epoch, now - lock->began_ns, 0, full);
-    if (lock->swaps && gpud_swap_has_slots(session, device, lock->swap.bytes, full)) {
-        lock->swaps = false;
-        gpud_lock_swap(device, now);
+        say_back(session, device, now, full);
+    bool goes_on = lock->swaps && gpud_swap_has_slots(session, device, lock->swap.bytes - lock->swapped, full);
+    if (goes_on && gpud_lock_swap(device, now)) {
+        goes_on = lock->swaps = false;
         lock->swap.head.type = GPUD_MSG_SWAPPED;
         lock->swap.head.bytes = sizeof lock->swap;
         lock->owes_swapped = true;
     }
     if (lock->owes_swapped)
         lock->owes_swapped = *full || !gpud_session_send(session, &lock->swap, sizeof lock->swap, NULL, 0, full);
+    return goes_on;
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -253,8 +300,8 @@ static uint64_t talk(struct gpud_session *session, uint32_t device, uint32_t ask
 
     bool owed = lock->owes_back;
 
-    pay(session, device, gpud_now(), full);
-    if ((lock->left || owed) && !lock->owes_back)   /* the requests are looked at once more */
+    bool goes_on = pay(session, device, gpud_now(), full);
+    if (goes_on || ((lock->left || owed) && !lock->owes_back))      /* the requests are looked at once more */
         again = now;
     if (lock->state <= GPUD_LOCK_ASKS) {
         again = earlier(again, keep_question(session, device, now, full));

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include "contexts.h"
 #include "cost.h"
 #include "keeper.h"
 #include "lock.h"
@@ -52,8 +53,12 @@ static void on_device_slots(struct gpud_session *session, const struct gpud_msg_
         }
         seen |= 1u << slot;
     }
-    for (uint32_t i = 0; i < GPUD_MAX_DEVICES; i++)
-        gpud_store(&gpud_slot_of[i], i < slots->count ? slots->slot[i] : UINT32_MAX);
+    for (uint32_t i = 0; i < GPUD_MAX_DEVICES; i++) {
+        uint32_t slot = i < slots->count ? slots->slot[i] : UINT32_MAX;
+        if (gpud_load(&gpud_slot_of[i]) != slot && gpud_load(&gpud_slot_of[i]) != UINT32_MAX)
+            gpud_unnoted(i);        /* what is noted under the slot is another device's */
+        gpud_store(&gpud_slot_of[i], slot);
+    }
     if (seen == 0 && slots->count != 0)
         gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_UNMANAGED, "the daemon manages none of this program's %u devices: its launches are "
                  "not arbitrated", slots->count);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include "log.h"
+#include "presence.h"
 #include "session.h"
 #include "spent.h"
 #include "state.h"
@@ -20,6 +21,7 @@ void gpud_session_close_all(int *fds, uint32_t count)
 
 void gpud_session_let_go(void)
 {
+    gpud_store(&gpud_was_managed, 1);
     gpud_store_release(&gpud_managed, 0);
     gpud_word_raise(0, 0);
     gpud_wake_held();
@@ -46,7 +48,9 @@ static int map_own(int presence_fd, int activity_fd)
             }
         }
     }
+    gpud_presence_carry();
     int failure = gpud_map_own(presence_fd, activity_fd);
+    gpud_presence_carried();
     gpud_slots_renew();
     gpud_spent_renew();
     gpud_word_raise(0, 0);

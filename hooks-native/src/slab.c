@@ -82,7 +82,7 @@ static bool put(struct gpud_slab *slab, uint64_t bytes, bool ordered, uint64_t *
 CUresult gpud_slab_alloc(uint32_t ordinal, CUcontext context, uint64_t bytes, bool ordered, bool backed, uint64_t *at)
 {
     for (struct gpud_slab *slab = slabs[ordinal]; slab != NULL; slab = slab->next) {
-        if (slab->span->context == context && put(slab, bytes, ordered, at))
+        if (slab->span->context == context && slab->span->chunk[0].pins == 0 && put(slab, bytes, ordered, at))
             return CUDA_SUCCESS;
     }
     struct gpud_slab *slab = calloc(1, sizeof *slab);

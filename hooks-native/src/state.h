@@ -72,6 +72,7 @@ extern __thread struct gpud_thread gpud_thread __attribute__((tls_model("initial
 extern const uint32_t gpud_open_gate;       /* what a thread without a device looks at: open, and no edge ever */
 extern const uint64_t gpud_no_edge;
 extern uint32_t gpud_managed;       /* 1: attached, device slots known, not detached */
+extern uint32_t gpud_was_managed;   /* 1: it was once, and then not any more */
 extern uint32_t gpud_attachment;    /* raised with each new set of own pages */
 extern uint32_t gpud_devices_used;  /* bit per device slot that some thread has launched on */
 extern uint32_t gpud_slot_of[GPUD_MAX_DEVICES];     /* client ordinal → device slot; UINT32_MAX: not managed */
@@ -122,6 +123,7 @@ CUstream gpud_stream_named(CUstream stream, int per_thread);
 
 /* keeper.c */
 void gpud_keeper_wake(void);                /* callable from any thread; never blocks */
+void gpud_keeper_call(void);                /* likewise, and it does not sleep on for a moment, as it may between two looks at a busy device */
 extern uint32_t gpud_keeper_asleep;         /* 1: it sleeps without a deadline, and an edge must wake it */
 
 /* closing.c: closed is a device whose memory is not all there. gpud_shut closes it at once: for who knows that no launch is past the gate,

@@ -9,39 +9,27 @@
 #include "state.h"
 #include "swap.h"
 
-#define EVENT_DISABLE_TIMING 2
 #define LOOKS 8                     /* events asked by an allocation in passing */
-#define SPARE_EVENTS 64
+#define EVERY_LOOK UINT32_MAX
 
 struct pending {
     uint64_t at, id, size;          /* size: as rounded, what fits there */
+    uint64_t serial;                /* later ones have larger ones */
     CUcontext context;
     CUstream stream;                /* GPUD_NO_STREAM: it is gone */
     CUevent event;
     uint32_t ordinal, thread;       /* thread: of CU_STREAM_PER_THREAD */
+    bool pinned;                    /* somebody outside has its memory: nobody else gets it */
 };
 
 static struct pending *list;
 static uint32_t count, room;
-static struct { CUcontext context; CUevent event; } spare[SPARE_EVENTS];
-static uint32_t spare_count;
+uint64_t gpud_ordered_serial;
+
 static uint64_t rounded(uint64_t bytes)
 {
     uint64_t unit = bytes <= GPUD_SLAB_LARGEST ? GPUD_SLAB_ALIGN : GPUD_CHUNK_UNIT;
     return (bytes + unit - 1) / unit * unit;
-}
-
-static CUevent event_in(CUcontext context)
-{
-    CUevent event = NULL;
-    for (uint32_t i = spare_count; i-- > 0;) {
-        if (spare[i].context == context) {
-            event = spare[i].event;
-            spare[i] = spare[--spare_count];
-            return event;
-        }
-    }
-    return real.cuEventCreate != NULL && real.cuEventCreate(&event, EVENT_DISABLE_TIMING) == CUDA_SUCCESS ? event : NULL;
 }
 
 /* Off the list, its event to the spare ones. What it stood for is the caller's. */
@@ -53,38 +41,26 @@ static struct pending take_off(uint32_t index)
     for (uint32_t i = index; i < count; i++)
         list[i] = list[i + 1];
     gpud_ordered_totals[taken.ordinal].waiting -= taken.size;
-    if (spare_count < SPARE_EVENTS) {
-        spare[spare_count].context = taken.context;
-        spare[spare_count++].event = taken.event;
-    } else {
-        real.cuEventDestroy_v2(taken.event);
-    }
+    gpud_event_put_away(taken.context, taken.event);
     return taken;
 }
 
-/* Has its stream come past the free? Its context is made current for the question. */
-static bool passed(const struct pending *pending, bool wait)
+/* Has its stream come past the free? */
+static bool passed(const struct pending *pending)
 {
-    CUcontext current = NULL;
-    bool other = real.cuCtxGetCurrent == NULL || real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != pending->context;
-
-    if (other && real.cuCtxPushCurrent_v2(pending->context) != CUDA_SUCCESS)
-        return false;
-    CUresult result = wait ? real.cuEventSynchronize(pending->event) : real.cuEventQuery(pending->event);
-    if (other)
-        real.cuCtxPopCurrent_v2(&current);
-    return result == CUDA_SUCCESS;
+    return gpud_event_query(pending->context, pending->event) == CUDA_SUCCESS;
 }
 
-uint64_t gpud_ordered_reclaim(uint32_t ordinal, bool wait)
+/* Gives back what streams have come past, after so many looks at most. Another thread may be ending another context: only who swaps, or has
+ * no memory, looks beyond its own. */
+static uint64_t sweep(uint32_t ordinal, uint32_t most)
 {
     uint64_t given = 0;
     uint32_t looks = 0;
 
-    for (uint32_t i = 0; i < count && (wait || looks < LOOKS);) {
+    for (uint32_t i = 0; i < count && looks < most;) {
         struct gpud_found found;
-        /* Another thread may be ending another context: only who swaps, or has no memory, looks beyond its own. */
-        if (list[i].ordinal != ordinal || (!wait && list[i].context != gpud_thread.context) || (looks++, !passed(&list[i], wait))) {
+        if (list[i].ordinal != ordinal || (most != EVERY_LOOK && list[i].context != gpud_thread.context) || (looks++, !passed(&list[i]))) {
             i++;
             continue;
         }
@@ -96,19 +72,42 @@ uint64_t gpud_ordered_reclaim(uint32_t ordinal, bool wait)
     return given;
 }
 
+uint64_t gpud_ordered_reclaim(uint32_t ordinal, bool all)
+{
+    return sweep(ordinal, all ? EVERY_LOOK : LOOKS);
+}
+
+bool gpud_ordered_await(uint32_t ordinal, uint64_t *after, uint64_t last)
+{
+    const struct pending *next = NULL;
+
+    if (sweep(ordinal, EVERY_LOOK) > 0)
+        return true;
+    for (uint32_t i = count; i-- > 0;) {
+        if (list[i].ordinal == ordinal && list[i].serial > *after && list[i].serial <= last)
+            next = &list[i];
+    }
+    if (next == NULL)
+        return false;
+    *after = next->serial;
+    gpud_event_await(next->context, next->event);
+    sweep(ordinal, EVERY_LOOK);
+    return true;
+}
+
 /* One of the size whose memory the stream may use from here on; its index, or `count`. */
 static uint32_t find_reusable(uint32_t ordinal, CUcontext context, uint64_t size, CUstream stream, uint32_t thread)
 {
     uint32_t other = count;
 
     for (uint32_t i = 0; i < count; i++) {
-        if (list[i].ordinal != ordinal || list[i].context != context || list[i].size != size)
+        if (list[i].ordinal != ordinal || list[i].context != context || list[i].size != size || list[i].pinned)
             continue;
         if (list[i].stream == stream && (stream != CU_STREAM_PER_THREAD || list[i].thread == thread))
             return i;
         other = other == count ? i : other;
     }
-    if (other == count || (!gpud_ordered_totals[ordinal].no_opportunistic && passed(&list[other], false)))
+    if (other == count || (!gpud_ordered_totals[ordinal].no_opportunistic && passed(&list[other])))
         return other;
     if (!gpud_ordered_totals[ordinal].no_internal && real.cuStreamWaitEvent(stream, list[other].event, 0) == CUDA_SUCCESS)
         return other;
@@ -161,24 +160,39 @@ static bool make_room(void)
     return true;
 }
 
-/* An event behind the free; where none can be had, the stream is waited for. */
-static CUresult leave(const struct gpud_found *found, CUstream stream)
+/* An event behind the free, and the memory waits for it; false: none can be had. */
+static bool leave(const struct gpud_found *found, CUstream stream)
 {
     CUcontext context = gpud_thread.context;
-    CUevent event = make_room() ? event_in(context) : NULL;
+    CUevent event = make_room() ? gpud_event_in(context) : NULL;
 
-    if (event != NULL && real.cuEventRecord(event, stream) == CUDA_SUCCESS) {
-        gpud_pool_mark(found, true, true, found->bytes);
-        list[count++] = (struct pending){ found->at, found->id, rounded(found->bytes), context, stream, event, found->span->ordinal,
-                                          gpud_thread.id };
-        gpud_ordered_totals[found->span->ordinal].waiting += rounded(found->bytes);
-        return CUDA_SUCCESS;
+    if (event == NULL)
+        return false;
+    if (real.cuEventRecord(event, stream) != CUDA_SUCCESS) {
+        gpud_event_put_away(context, event);
+        return false;
     }
-    if (event != NULL)
-        real.cuEventDestroy_v2(event);
+    list[count++] = (struct pending){ .at = found->at, .id = found->id, .size = rounded(found->bytes), .serial = ++gpud_ordered_serial,
+                                      .context = context, .stream = stream, .event = event, .ordinal = found->span->ordinal,
+                                      .thread = gpud_thread.id, .pinned = gpud_pool_pins(found) };
+    gpud_ordered_totals[found->span->ordinal].waiting += rounded(found->bytes);
+    return true;
+}
+
+/* The stream is waited for instead, the lock given up meanwhile: nobody else finds the allocation, which is marked; but its context may go. */
+static CUresult leave_after(const struct gpud_found *found, CUstream stream)
+{
+    struct gpud_found now;
+
+    pthread_mutex_unlock(&gpud_pool_lock);
     CUresult result = real.cuStreamSynchronize(stream);
+    pthread_mutex_lock(&gpud_pool_lock);
+    if (!gpud_pool_find(found->at, &now) || now.id != found->id)
+        return result;
     if (result == CUDA_SUCCESS)
-        gpud_pool_release(found);
+        gpud_pool_release(&now);
+    else
+        gpud_pool_mark(&now, found->ordered, false, found->bytes);
     return result;
 }
 
@@ -195,10 +209,10 @@ CUresult gpud_pool_free_ordered(CUdeviceptr at, CUstream stream, int per_thread)
     CUresult result = CUDA_ERROR_INVALID_VALUE;
     if (gpud_pool_find(at, &found) && found.at == at && !found.freeing) {
         uint32_t ordinal = found.span->ordinal;
-        uint64_t bytes = found.bytes;
-        result = leave(&found, stream);
+        gpud_pool_mark(&found, found.ordered, true, found.bytes);
+        result = leave(&found, stream) ? CUDA_SUCCESS : leave_after(&found, stream);
         if (result == CUDA_SUCCESS && found.ordered)
-            gpud_ordered_count(ordinal, -(int64_t)bytes);
+            gpud_ordered_count(ordinal, -(int64_t)found.bytes);
     }
     pthread_mutex_unlock(&gpud_pool_lock);
     return result;
@@ -229,16 +243,14 @@ void gpud_ordered_context_gone(CUcontext context)
         if (gpud_pool_find(gone.at, &found) && found.id == gone.id && found.span->context != context)
             gpud_pool_release(&found);
     }
-    for (uint32_t i = spare_count; i-- > 0;) {
-        if (spare[i].context == context)
-            spare[i] = spare[--spare_count];
-    }
+    gpud_events_gone(context);
 }
 
 void gpud_ordered_forget(void)
 {
     list = NULL;
-    count = room = spare_count = 0;
+    count = room = 0;
+    gpud_events_forget();
     for (uint32_t i = 0; i < GPUD_POOL_DEVICES; i++)
         gpud_ordered_totals[i] = (struct gpud_totals){ 0 };
 }

@@ -7,9 +7,12 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Gives back what streams have freed and come past. `wait`: waits for those that have not (lock kept: for want of memory, or where
- * nothing runs). Returns how many bytes. */
-uint64_t gpud_ordered_reclaim(uint32_t ordinal, bool wait);
+/* Gives back what streams have freed and come past: of the calling thread's context, after a few looks; or `all`. Returns how many bytes. */
+uint64_t gpud_ordered_reclaim(uint32_t ordinal, bool all);
+/* For want of memory: waits for the oldest free that a stream has not come past, of those numbered in (*after, last]. Gives up the lock
+ * meanwhile: whatever the caller knew may have changed. True: there may be more memory than before; false: there is no such free. */
+bool gpud_ordered_await(uint32_t ordinal, uint64_t *after, uint64_t last);
+extern uint64_t gpud_ordered_serial;        /* of the last free in stream order */
 /* What was freed in streams of the context goes with it. */
 void gpud_ordered_context_gone(CUcontext context);
 /* `bytes` of stream-ordered allocations come (or go, negative). */
@@ -21,6 +24,16 @@ struct gpud_totals {
 };
 extern struct gpud_totals gpud_ordered_totals[GPUD_POOL_DEVICES];
 void gpud_ordered_forget(void);             /* forked child */
+
+/* stream_event.c: one of the context, which is current; NULL: none can be had. */
+CUevent gpud_event_in(CUcontext context);
+void gpud_event_put_away(CUcontext context, CUevent event);     /* for the next free, or for nobody */
+/* Is it there yet? In a context that is not current, only while nobody is ending one. */
+CUresult gpud_event_query(CUcontext context, CUevent event);
+/* Waits until it is there, or never will be; without the lock. */
+void gpud_event_await(CUcontext context, CUevent event);
+void gpud_events_gone(CUcontext context);
+void gpud_events_forget(void);              /* forked child */
 
 #pragma GCC visibility pop
 #endif

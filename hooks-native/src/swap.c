@@ -55,7 +55,14 @@ static bool make(struct kept *kept)
     return true;
 }
 
-enum gpud_swap_result gpud_mover_begin(struct gpud_mover *mover, uint32_t device)
+/* What is captured may name memory that leaves, and the driver looks at it then. What comes in is in no capture's way: this thread's mode is
+ * relaxed, where the driver has modes. */
+static bool captures_forbid(bool out)
+{
+    return gpud_load_total(&gpud_captures) != 0 && (out || real.cuThreadExchangeStreamCaptureMode == NULL);
+}
+
+enum gpud_swap_result gpud_mover_begin(struct gpud_mover *mover, uint32_t device, bool out, uint64_t until_ns)
 {
     *mover = (struct gpud_mover){ .device = device, .ordinal = GPUD_POOL_DEVICES, .mode = CAPTURE_MODE_RELAXED };
     pthread_mutex_lock(&busy);
@@ -66,7 +73,7 @@ enum gpud_swap_result gpud_mover_begin(struct gpud_mover *mover, uint32_t device
     }
     if (mover->ordinal == GPUD_POOL_DEVICES)
         return GPUD_SWAP_LITTLE;
-    if (gpud_mover_must_stop() || gpud_load_total(&gpud_captures) != 0)
+    if (gpud_mover_must_stop() || captures_forbid(out))
         return GPUD_SWAP_NOT_NOW;
     struct kept *kept = &keeps[mover->ordinal];
     CUcontext context = context_of(mover->ordinal);
@@ -79,7 +86,8 @@ enum gpud_swap_result gpud_mover_begin(struct gpud_mover *mover, uint32_t device
         real.cuThreadExchangeStreamCaptureMode(&mover->mode);
     if (!make(kept))
         return GPUD_SWAP_DRIVER;
-    gpud_host_register();
+    if (!gpud_host_register(context, until_ns))
+        return GPUD_SWAP_MORE;
     for (uint32_t i = 0; i < 2; i++)
         mover->stream[i] = kept->stream[i];
     for (uint32_t i = 0; i < GPUD_MOVER_RING; i++)
@@ -132,6 +140,11 @@ struct gpud_span *gpud_mover_span(const struct gpud_candidate *candidate)
 bool gpud_mover_full(const struct gpud_mover *mover)
 {
     return mover->count == GPUD_MOVER_RING || (mover->count >= 2 && mover->in_flight >= IN_FLIGHT);
+}
+
+bool gpud_mover_is_late(const struct gpud_mover *mover, uint64_t until_ns)
+{
+    return until_ns != 0 && mover->moved + mover->in_flight != 0 && gpud_now() >= until_ns;
 }
 
 static void note_pieces(const struct gpud_mover *mover, bool out)
@@ -196,6 +209,12 @@ void gpud_swap_context_gone(uint32_t ordinal, CUcontext context)
 {
     if (keeps[ordinal].context == context)
         keeps[ordinal] = (struct kept){ 0 };
+    gpud_host_context_gone(context);
+}
+
+CUcontext gpud_swap_context(uint32_t ordinal)
+{
+    return keeps[ordinal].context;
 }
 
 void gpud_swap_forget(void)

@@ -12,19 +12,22 @@ enum gpud_swap_result {
     GPUD_SWAP_LITTLE,       /* out: nothing more can leave; in: not all could come in. What is where it was is intact */
     GPUD_SWAP_NO_HOST,      /* the host tier is full: the rest stays resident */
     GPUD_SWAP_DRIVER,       /* the driver answered an error: the rest stays where it is */
-    GPUD_SWAP_CORRUPT,      /* a host copy does not have its checksum: it never reaches the device */
-    GPUD_SWAP_NOT_NOW       /* a capture is open, a context is just being ended, or the process exits */
+    GPUD_SWAP_MORE,         /* the time is up: it goes on with the next call */
+    GPUD_SWAP_NOT_NOW       /* a context is just being ended, or the process exits; out: a capture is open */
 };
 
-/* At least `bytes` leave the device, coldest first, unused memory before all; so many have left: `*moved`. */
-enum gpud_swap_result gpud_swap_out(uint32_t device, uint64_t bytes, uint64_t *moved);
-/* What is not on the device comes in, at most `bytes` of it. Where there is no memory it tries again until `until_ns`. */
+/* At least `bytes` leave the device, coldest first, unused memory before all; so many have left: `*moved`. Until `until_ns`, and what is under
+ * way then; 0: until it is done. */
+enum gpud_swap_result gpud_swap_out(uint32_t device, uint64_t bytes, uint64_t until_ns, uint64_t *moved);
+/* What is not on the device comes in, at most `bytes` of it. A host copy that does not have its checksum never reaches the device: it is
+ * lost, which is told once, and the driver answers an error to whoever uses it. Where there is no memory it tries
+ * again. Until `until_ns`; 0: until all is in, and where there is no memory once. */
 enum gpud_swap_result gpud_swap_in(uint32_t device, uint64_t bytes, uint64_t until_ns, uint64_t *moved);
 
 struct gpud_pool_counts {
     uint64_t resident;      /* device memory that the pool holds, in use or not */
     uint64_t idle;          /* … of this, in no use: leaves without a copy */
-    uint64_t host, lazy, pinned;
+    uint64_t host, lazy, pinned, lost;
 };
 struct gpud_pool_counts gpud_pool_counts(uint32_t device);
 /* What must come in before a launch may pass: host and lazy bytes. Ordered against allocations: see pool.h. */
@@ -41,6 +44,7 @@ extern struct gpud_swap_stats gpud_swap_stats;
 
 /* Our streams went with the context. */
 void gpud_swap_context_gone(uint32_t ordinal, CUcontext context);
+CUcontext gpud_swap_context(uint32_t ordinal);  /* in which they are; NULL: there are none */
 void gpud_swap_forget(void);                /* forked child */
 
 /* Within swap*.c: one swap at a time. */
@@ -68,7 +72,7 @@ struct gpud_mover {
     int mode;
 };
 /* Ready for copies: own streams and events, in a context of the device's, which is current then. Always ended by gpud_mover_end. */
-enum gpud_swap_result gpud_mover_begin(struct gpud_mover *mover, uint32_t device);
+enum gpud_swap_result gpud_mover_begin(struct gpud_mover *mover, uint32_t device, bool out, uint64_t until_ns);
 void gpud_mover_end(struct gpud_mover *mover);
 /* Somebody waits for our driver calls to end. */
 bool gpud_mover_must_stop(void);
@@ -77,6 +81,7 @@ bool gpud_mover_list(struct gpud_mover *mover);
 /* The span of the candidate, if it still is that. Lock held. */
 struct gpud_span *gpud_mover_span(const struct gpud_candidate *candidate);
 bool gpud_mover_full(const struct gpud_mover *mover);
+bool gpud_mover_is_late(const struct gpud_mover *mover, uint64_t until_ns);     /* and has moved something, or is about to */
 /* Puts the copies of a chunk into a stream, and an event behind them; false: the driver refused, and none of them is under way. */
 bool gpud_mover_copy(struct gpud_mover *mover, struct gpud_span *span, struct gpud_chunk *chunk, uint32_t host, bool out);
 /* Waits for the oldest copy and takes it off; `*flight` says which it was. */

@@ -1,5 +1,5 @@
 /* swap_in.c: from the host slots to the device; what has no contents is only backed. Within a chunk: checksum → memory → copy → event →
- * host slot given back. On any error the chunk stays in its slot. The youngest come first. */
+ * host slot given back. On any error but a wrong checksum the chunk stays in its slot. The youngest come first. */
 #include <sched.h>
 
 #include "host_slots.h"
@@ -56,19 +56,28 @@ static enum gpud_swap_result back(struct gpud_mover *mover, struct gpud_chunk *c
     }
 }
 
+/* The slot stays taken: what is wrong with its memory is not known. */
+static void lose(struct gpud_span *span, struct gpud_chunk *chunk)
+{
+    gpud_log(GPUD_LOG_ERROR, GPUD_ONCE_CORRUPT, "memory of this program that was swapped to the host has changed there, and is lost: the driver "
+             "answers an error where it is used; is the host's memory in order?");
+    gpud_add(&gpud_activity()->errors, 1);
+    pthread_mutex_lock(&gpud_pool_lock);
+    gpud_chunk_set(chunk, GPUD_CHUNK_LOST);
+    chunk->host = GPUD_NO_HOST;
+    gpud_mover_leave(span);
+    pthread_mutex_unlock(&gpud_pool_lock);
+}
+
 /* Of a chunk that is this mover's now; `was` is what it is if it stays. */
 static enum gpud_swap_result bring(struct gpud_mover *mover, struct gpud_span *span, struct gpud_chunk *chunk, enum gpud_chunk_state was,
                                    uint64_t until_ns)
 {
-    enum gpud_swap_result result = GPUD_SWAP_DONE;
-
     if (was == GPUD_CHUNK_HOST && gpud_host_sum(chunk->host) != chunk->sum) {
-        gpud_log(GPUD_LOG_ERROR, GPUD_ONCE_CORRUPT, "memory that was swapped to the host has changed there: it is not brought back, and this "
-                 "program cannot go on with it; is the host's memory in order?");
-        result = GPUD_SWAP_CORRUPT;
+        lose(span, chunk);
+        return GPUD_SWAP_DONE;
     }
-    if (result == GPUD_SWAP_DONE)
-        result = back(mover, chunk, until_ns);
+    enum gpud_swap_result result = back(mover, chunk, until_ns);
     if (result == GPUD_SWAP_DONE && was == GPUD_CHUNK_HOST) {
         if (gpud_mover_copy(mover, span, chunk, chunk->host, false))
             return GPUD_SWAP_DONE;
@@ -125,6 +134,8 @@ static enum gpud_swap_result move(struct gpud_mover *mover, uint64_t bytes, uint
                 return result;
             if (gpud_mover_must_stop())
                 result = GPUD_SWAP_NOT_NOW;
+            else if (result == GPUD_SWAP_DONE && gpud_mover_is_late(mover, until_ns))
+                result = GPUD_SWAP_MORE;
             if (result == GPUD_SWAP_DONE)
                 result = fetch(mover, &mover->candidate[i], index, bytes, until_ns, &count);
         }
@@ -135,7 +146,7 @@ static enum gpud_swap_result move(struct gpud_mover *mover, uint64_t bytes, uint
 enum gpud_swap_result gpud_swap_in(uint32_t device, uint64_t bytes, uint64_t until_ns, uint64_t *moved)
 {
     struct gpud_mover mover;
-    enum gpud_swap_result result = gpud_mover_begin(&mover, device);
+    enum gpud_swap_result result = gpud_mover_begin(&mover, device, false, until_ns);
 
     if (result == GPUD_SWAP_DONE) {
         gpud_store(&gpud_activity()->device[device].swap_total_bytes, bytes);

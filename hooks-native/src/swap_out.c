@@ -76,7 +76,7 @@ static uint32_t chunks_of(const struct gpud_candidate *candidate)
     return count;
 }
 
-static enum gpud_swap_result move(struct gpud_mover *mover, uint64_t bytes)
+static enum gpud_swap_result move(struct gpud_mover *mover, uint64_t bytes, uint64_t until_ns)
 {
     enum gpud_swap_result result = GPUD_SWAP_DONE;
 
@@ -92,6 +92,8 @@ static enum gpud_swap_result move(struct gpud_mover *mover, uint64_t bytes)
                 return result;
             if (gpud_mover_must_stop())
                 result = GPUD_SWAP_NOT_NOW;
+            else if (result == GPUD_SWAP_DONE && gpud_mover_is_late(mover, until_ns))
+                result = GPUD_SWAP_MORE;
             if (result == GPUD_SWAP_DONE)
                 result = send(mover, &mover->candidate[i], index);
         }
@@ -99,10 +101,10 @@ static enum gpud_swap_result move(struct gpud_mover *mover, uint64_t bytes)
     return result;
 }
 
-enum gpud_swap_result gpud_swap_out(uint32_t device, uint64_t bytes, uint64_t *moved)
+enum gpud_swap_result gpud_swap_out(uint32_t device, uint64_t bytes, uint64_t until_ns, uint64_t *moved)
 {
     struct gpud_mover mover;
-    enum gpud_swap_result result = gpud_mover_begin(&mover, device);
+    enum gpud_swap_result result = gpud_mover_begin(&mover, device, true, until_ns);
 
     if (mover.ordinal < GPUD_POOL_DEVICES && result != GPUD_SWAP_NOT_NOW) {
         pthread_mutex_lock(&gpud_pool_lock);
@@ -112,7 +114,7 @@ enum gpud_swap_result gpud_swap_out(uint32_t device, uint64_t bytes, uint64_t *m
     }
     if (result == GPUD_SWAP_DONE && mover.moved < bytes) {
         gpud_store(&gpud_activity()->device[device].swap_total_bytes, bytes);
-        result = move(&mover, bytes);
+        result = move(&mover, bytes, until_ns);
     }
     while (mover.count > 0) {
         if (!settle_oldest(&mover) && result == GPUD_SWAP_DONE)

@@ -15,8 +15,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
-/* Addresses, cuMemCreate's memory (bit 63, alloc_handle.c) and arrays share one ledger. */
-#define GPUD_ARRAY_KEY(array) ((uintptr_t)(array) | UINT64_C(1) << 62)
+#define GPUD_ARRAY_KEY(array) ((uintptr_t)(array) | GPUD_ARRAY_KEYS)
 #define GPUD_FREES(key) const struct gpud_freeing freeing_ = gpud_frees(key)
 /* In an entry, before the real call: it is not made where the tenant's limit is reached. */
 #define GPUD_UNLESS_REFUSED(how)                    \

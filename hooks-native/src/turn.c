@@ -2,6 +2,8 @@
  * patience lasts. Whoever uses the device pays for it, and is waited for. */
 #include "turn.h"
 
+#include "presence.h"
+
 #define BEYOND GPUD_MAX_PEERS
 #define PATIENCE_TURNS 4            /* who keeps us out for so long … */
 #define USED_PART 16                /* … and has not used the device for this part of it, is ignored … */
@@ -172,7 +174,10 @@ void gpud_turn_finish(uint32_t device, uint64_t now)
 {
     const struct gpud_presence_device *presence = gpud_presence_at(device);
 
-    if (!gpud_load(&presence->active) || now < gpud_load(&asked_ns[device]) + ASK_EACH_NS)
+    if (!gpud_load(&presence->active))
+        return;
+    gpud_presence_own(device);
+    if (now < gpud_load(&asked_ns[device]) + ASK_EACH_NS)
         return;
     gpud_store(&asked_ns[device], now);
     gpud_presence_ask(device);

@@ -213,7 +213,7 @@ CU_RESERVE(2000, cuMemAllocPitch,
     (CUdeviceptr_v1 *at, unsigned int *pitch, unsigned int width, unsigned int height, unsigned int element),
     (at, pitch, width, height, element), gpud_reserves(gpud_bytes_pitched(width, height)),
     GPUD_SETTLE(*at, result ? 0 : (uint64_t)*pitch * height))
-CU_RESERVE(6000, cuMemAllocManaged, (CUdeviceptr *at, size_t bytes, unsigned int flags), (at, bytes, flags), gpud_reserves(bytes),
+CU_RESERVE(6000, cuMemAllocManaged, (CUdeviceptr *at, size_t bytes, unsigned int flags), (at, bytes, flags), gpud_reserves_managed(bytes),
     GPUD_SETTLE(*at, bytes))
 CU_POOL_TWINS(RESERVE, 11020, cuMemAllocAsync, (CUdeviceptr *at, size_t bytes, CUstream stream), (at, bytes, stream),
     at && gpud_pool_takes_ordered(bytes, NULL, stream, per_thread), gpud_pool_alloc_ordered(at, bytes, stream, per_thread),
@@ -259,8 +259,15 @@ CU_POOL_TWINS(RELEASE, 11020, cuMemFreeAsync, (CUdeviceptr at, CUstream stream),
 CU_RELEASE(2000, cuMemFree, (CUdeviceptr_v1 at), (at), at)
 CU_AROUND(RELEASE, 10020, cuMemRelease, (CUmemGenericAllocationHandle handle), (handle),
     const struct gpud_freeing freeing_ = gpud_handle_frees(handle), gpud_handle_is_freed(&freeing_, result))
-CU_AFTER(RESERVE, 11000, cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle *handle, void *at), (handle, at),
-    if (!result) gpud_handle_retained(*handle, (uintptr_t)at))
+CU_AROUND(RESERVE, 11000, cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle *handle, void *at), (handle, at),
+    const struct gpud_pin pin_ = gpud_pins((uintptr_t)at, 1), if (!result) gpud_handle_retained(*handle, (uintptr_t)at);
+    gpud_pinned(&pin_, result))
+CU_AROUND(LIFECYCLE, 11070, cuMemGetHandleForAddressRange,
+    (void *handle, CUdeviceptr at, size_t bytes, CUmemRangeHandleType type, unsigned long long flags), (handle, at, bytes, type, flags),
+    const struct gpud_pin pin_ = gpud_pins(at, bytes), gpud_pinned(&pin_, result))
+CU_AROUND(LIFECYCLE, 12010, cuMulticastBindAddr,
+    (CUmemGenericAllocationHandle group, size_t offset, CUdeviceptr at, size_t bytes, unsigned long long flags),
+    (group, offset, at, bytes, flags), const struct gpud_pin pin_ = gpud_pins(at, bytes), gpud_pinned(&pin_, result))
 CU_AFTER(RESERVE, 10020, cuMemMap,
     (CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags),
     (at, bytes, offset, handle, flags), if (!result) gpud_handle_mapped(at, bytes, handle))

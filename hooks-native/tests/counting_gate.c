@@ -113,6 +113,7 @@ void gpud_freed(uint64_t address)
     COUNT(freed);
 }
 
+struct gpud_charge gpud_reserves_managed(uint64_t bytes) { return gpud_reserves(bytes); }
 struct gpud_charge gpud_reserves(uint64_t bytes)
 {
     return (struct gpud_charge){ .bytes = bytes };
@@ -153,6 +154,8 @@ void gpud_is_freed(const struct gpud_freeing *freeing, CUresult result) { (void)
 void *gpud_dlsym_nvml(void *handle, const char *name) { return gpud_next_dlsym(handle, name); }
 uint64_t gpud_handle_made(uint64_t handle) { return handle; }
 void gpud_handle_retained(uint64_t handle, uint64_t address) { (void)handle, (void)address; }
+struct gpud_pin gpud_pins(uint64_t at, uint64_t bytes) { return (struct gpud_pin){ .at = at, .bytes = bytes }; }
+void gpud_pinned(const struct gpud_pin *pin, CUresult result) { (void)pin, (void)result; }
 void gpud_handle_mapped(uint64_t start, uint64_t bytes, uint64_t handle) { (void)start, (void)bytes, (void)handle; }
 void gpud_handle_unmapped(uint64_t start, uint64_t bytes) { (void)start, (void)bytes; }
 struct gpud_freeing gpud_handle_frees(uint64_t handle) { return gpud_frees(handle); }

@@ -22,7 +22,7 @@ def main() -> int:
     library, extra = sys.argv[1], set(sys.argv[2:])
     wanted = set(output(sys.executable, ROOT / "tools" / "check_cuda_symbols", "--exports").split()) | extra
     # For gpud.h; the counting gate, the other half's stand-in, has none of them.
-    own = {"gpud_hook_acquire", "gpud_hook_release", "gpud_hook_current"}
+    own = {"gpud_hook_acquire", "gpud_hook_acquire_for", "gpud_hook_release", "gpud_hook_current"}
     lines = [line.split() for line in output("nm", "-D", "--defined-only", library).splitlines()]
     exported = [line[-1] for line in lines if line[-2] != "A"]
     versions = {name for name in exported if name.startswith("dlsym@")}

@@ -23,12 +23,14 @@ class FakeHook:
         self.may = threading.Event()
         self.may.set()
         self.timeouts: list[int] = []
+        self.reasons: list[bytes] = []
         monkeypatch.setattr(native, "acquire", self.acquire)
         monkeypatch.setattr(native, "release", self.release)
         monkeypatch.setattr(native, "current", lambda: 2)
 
-    def acquire(self, devices: tuple[int, ...], timeout_ns: int) -> int:
+    def acquire(self, devices: tuple[int, ...], timeout_ns: int, reason: bytes) -> int:
         self.timeouts.append(timeout_ns)
+        self.reasons.append(reason)
         self.asked.set()
         assert self.may.wait(20)
         if self.answer >= 0:
@@ -132,6 +134,35 @@ def test_a_timeout_that_is_none_is_refused(hook: FakeHook, timeout: float) -> No
 def test_a_device_that_is_none_is_refused(hook: FakeHook, device: object) -> None:
     with pytest.raises(ValueError, match="device"):
         gpud.acquire(device)  # type: ignore[arg-type]
+    assert hook.taken == []
+
+
+def test_a_reason_reaches_the_hook_by_every_way(hook: FakeHook) -> None:
+    with gpud.acquire(0, reason="validation of Größe"):
+        pass
+
+    @gpud.on_gpu(0, reason="step")
+    def step() -> None: ...
+
+    @gpud.aio.on_gpu(0, reason="async step")
+    async def async_step() -> None: ...
+
+    step()
+    asyncio.run(async_step())
+    gpud.acquire(0).release()
+    assert hook.reasons == ["validation of Größe".encode(), b"step", b"async step", b""]
+
+
+@pytest.mark.parametrize(("reason", "sent"), [("a\0b", b"a b"), ("\udc80", b"?"), ("x" * 100_000, b"x" * 100_000)])
+def test_a_reason_may_be_any_text(hook: FakeHook, reason: str, sent: bytes) -> None:
+    gpud.acquire(0, reason=reason)
+    assert hook.reasons == [sent]
+
+
+@pytest.mark.parametrize("reason", [None, 7, b"bytes"])
+def test_a_reason_that_is_no_text_is_refused(hook: FakeHook, reason: object) -> None:
+    with pytest.raises(TypeError, match="reason"):
+        gpud.acquire(0, reason=reason)  # type: ignore[arg-type]
     assert hook.taken == []
 
 

@@ -17,6 +17,7 @@ NEEDED = (
     "gpud/_native/sim/profiles/a100-40gb.toml",
     "gpud/_data/examples/serving.py",
     "gpud/_data/examples/training.py",
+    "gpud/_data/include/gpud.h",
     "gpud/_data/errors/GP103.md",
     "gpud/_data/policies/preempt-mix.gpol",
     "gpud/_data/policies/tests/preempt-mix.gpol",
@@ -103,3 +104,40 @@ def test_policies_and_pages_are_found(installed: Path, tmp_path: Path) -> None:
     assert policy("check", "--strict").endswith("no findings\n")
     assert 'policy "preempt-mix"' in policy("explain", "preempt-mix")
     assert (installed / "gpud" / "cli" / "policy" / "check.py").is_file()
+
+
+@pytest.mark.parametrize(("compiler", "name", "standard"), [("cc", "turns.c", "c11"), ("c++", "turns.cpp", "c++17")])
+def test_an_example_is_compiled_as_the_documentation_says(
+    installed: Path, tmp_path: Path, compiler: str, name: str, standard: str
+) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUD_")} | {"PYTHONPATH": str(installed)}
+    include = subprocess.run(
+        [sys.executable, "-P", "-m", "gpud.api.include"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    assert include == str(installed / "gpud" / "_data" / "include")
+    cuda = [folder for folder in map(Path, sys.path) if (folder / "nvidia" / "cu13" / "include" / "cuda.h").is_file()]
+    if not cuda:
+        pytest.skip("no cuda.h: the demo's packages are not installed")
+    (tmp_path / "libcuda.so").symlink_to(installed / "gpud" / "_native" / "sim" / "libcuda.so.1")
+    source = installed / "gpud" / "_data" / "examples" / name
+    folders = [f"-I{include}", f"-I{cuda[0] / 'nvidia' / 'cu13' / 'include'}"]
+    strict = [f"-std={standard}", "-O1", "-Wall", "-Wextra", "-Werror"]
+    command = [compiler, *strict, *folders, str(source), "-o", "turns", f"-L{tmp_path}", "-lcuda", "-ldl"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
+
+
+def test_a_program_of_ones_own_needs_nothing_but_the_header(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.c").write_text(
+        "#include <gpud.h>\n#include <stdio.h>\n"
+        'int main(void) { puts(gpud_error_text(gpud_acquire_for(0, 0, "a try"))); return 0; }\n'
+    )
+    include = installed / "gpud" / "_data" / "include"
+    subprocess.run(["cc", "-Wall", "-Werror", f"-I{include}", "own.c", "-o", "own", "-ldl"], cwd=tmp_path, check=True)
+    environment = {k: v for k, v in os.environ.items() if k != "GPUD_OPTIONAL"}
+    done = subprocess.run([tmp_path / "own"], env=environment, capture_output=True, text=True, check=True)
+    assert "start it with `gpud run`" in done.stdout

@@ -141,12 +141,16 @@ def looks(program: Large) -> tuple[int, int]:
 def test_a_daemon_that_is_killed_at_any_time_costs_nobody_a_byte(tmp_path: Path, large: list[str], when: str) -> None:
     with Turns(tmp_path, gbs="0.3" if when in ("leaves", "comes in") else "20", host="400MiB") as node:
         one, two = out_and_in(node, large, 150)
+        holder = node.pid("two")
         if when == "has":
             two.do("r")
         else:
+            if when == "waits":
+                os.kill(holder, signal.SIGSTOP)  # it has the device, and does not give it back
             one.ask("c")
             until(lambda: is_at(node, when), WITHIN, f"it {when}", step=0.001)
         killed(node)
+        os.kill(holder, signal.SIGCONT)
         two.ask("r")
         node.start()
         for program in (one, two):

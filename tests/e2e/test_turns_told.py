@@ -30,9 +30,9 @@ import os, sys, threading
 import gpud
 turns = []
 def take(*more):
-    timeout = float(more[0]) if more else 600
+    timeout, reason = float(more[0]) if more else 600, " ".join(more[1:])
     try:
-        turns.append(gpud.acquire(timeout=timeout))
+        turns.append(gpud.acquire(timeout=timeout, reason=reason))
         return "in" if turns[-1].locked else "alone"
     except gpud.TurnError as error:
         return f"{type(error).__name__} {error}"
@@ -181,6 +181,37 @@ def test_a_timeout_passes_and_nothing_of_it_is_left(node: Node) -> None:
     assert one.does("drop") == "out"
     assert third.hears() == "in"
     assert states(node).count("has") == 1
+
+
+def test_who_waits_sees_what_the_device_is_used_for(node: Node) -> None:
+    one, other = Told(node), Told(node)
+    assert one.does("take 600 validation [bold] \x1b[2J") == "in"
+    other.says("take 600 training")
+    waits(node, other, 1)
+    held, waiting = lock(node, one.pid), lock(node, other.pid)
+    assert held is not None
+    assert waiting is not None
+    said = "validation [bold] \\x1b[2J"
+    assert (held.reason, waiting.reason) == (said, said)
+    assert f'("{said}")' in waiting.text
+    with node.client() as client:
+        job = next(job for job in client.ps() if other.pid in job.pids)
+    asked_back(node, one)
+    for verb, text in (("ps",), f'leaves ("{said}")'), (("why", str(job.id)), f'finishes its work ("{said}")'):
+        shown = subprocess.run(
+            [sys.executable, "-m", "gpud.cli.main", *verb],
+            env=node.environment | {"COLUMNS": "600"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert text in shown
+        assert "\x1b" not in shown
+    assert one.does("drop") == "out"
+    assert other.hears() == "in"
+    after = lock(node, other.pid)
+    assert after is not None
+    assert after.reason == "training"
 
 
 def test_one_that_is_killed_while_it_waits_keeps_nobody_waiting(node: Node) -> None:

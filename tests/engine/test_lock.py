@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from gpud.engine import saved
-from gpud.engine.lock import AHEAD_NS
 from gpud.engine.lock_queue import Line, Turn
 from gpud.engine.publish import GATE_GRANT
 from gpud.engine.ticking import next_wakeup
@@ -16,7 +14,7 @@ from gpud.model.effects import Effect
 from gpud.model.ids import ClientId, SessionId, Slot
 from gpud.model.knobs import LOCK_WANTED, DeviceWords
 from gpud.model.units import MILLISECOND, SECOND
-from tests.engine.conftest import UUID, World, asks, board, new_state, only
+from tests.engine.conftest import UUID, World, board, only
 
 ZERO = Slot(0)
 OTHER = b"\xff" * 16
@@ -54,7 +52,7 @@ class Turns(World):
         self.numbers += 1
         of = frozenset(Slot(slot) for slot in slots)
         return self.react(
-            ev.LockAsked(client=client, request=self.numbers, slots=of, explicit=explicit, wait_ns=wait_ns, bytes=0)
+            ev.LockAsked(client=client, request=self.numbers, slots=of, explicit=explicit, wait_ns=wait_ns)
         )
 
     def is_in(self, client: ClientId, took_ns: int = 0) -> list[Effect]:
@@ -64,17 +62,26 @@ class Turns(World):
         )
 
     def back(
-        self, client: ClientId, epoch: int | None = None, overrun: bool = False, never: bool = False, slot: Slot = ZERO
+        self,
+        client: ClientId,
+        epoch: int | None = None,
+        overrun: bool = False,
+        never: bool = False,
+        slot: Slot = ZERO,
+        asks: bool = False,
     ) -> list[Effect]:
-        turn = self.state.locks.lines[slot].turn
+        """`asks`: and asks for it again."""
+        turn, of = self.state.locks.lines[slot].turn, frozenset({slot})
+        self.numbers += asks
+        again = ev.LockAsked(client=client, request=self.numbers, slots=of, explicit=True, wait_ns=None)
         return self.react(
             ev.LockBack(
                 client=client,
-                slots=frozenset({slot}),
+                slots=of,
                 epoch=epoch or (turn.epoch if turn else 1),
                 overrun=overrun,
                 never=never,
-                took_ns=0,
+                asks=again if asks else None,
             )
         )
 
@@ -125,6 +132,30 @@ def test_who_waits_knows_its_place_and_who_has_it_knows_that_somebody_waits() ->
     w.react(ev.LockWithdrawn(client=two, request=2))
     assert [w.words(client).lock_place for client in (one, two, three)] == [0, 0, 1]
     assert w.holders() == [one]
+
+
+def test_who_gives_it_back_and_asks_for_it_is_behind_who_waits_and_first_where_nobody_does() -> None:
+    w = Turns()
+    one, two = w.low(), w.low()
+    w.ask(one), w.ask(two)
+    before = w.turn.epoch
+    effects = w.back(one, asks=True)
+    assert [(e.client, e.epoch > before) for e in only(effects, do.SendLockGranted)] == [(two, True)]
+    assert len(only(effects, do.SaveState)) == 1, "both are on file at once"
+    assert w.words(two).lock_flags == LOCK_WANTED
+    assert w.line.places == [w.state.clients[one].job]
+    assert [e.client for e in only(w.back(two), do.SendLockGranted)] == [one]
+    before = w.turn.epoch
+    assert [(e.client, e.epoch > before) for e in only(w.back(one, asks=True), do.SendLockGranted)] == [(one, True)]
+
+
+def test_what_is_said_of_a_grant_that_is_over_asks_all_the_same() -> None:
+    w = Turns()
+    one, two = w.low(), w.low()
+    w.ask(two)
+    w.back(one, epoch=w.turn.epoch - 1, asks=True)
+    assert w.turn.clients == {two}
+    assert w.line.places == [w.state.clients[one].job]
 
 
 def test_who_has_it_is_woken_by_the_first_one_that_comes() -> None:
@@ -413,99 +444,6 @@ def test_policies_see_who_waits_and_for_how_long() -> None:
     w.ticks(4 * SECOND, w.busy(one))
     w.back(one)
     assert w.words(two).grant_until_ns - w.turn.began_ns in (7 * SECOND, 9 * SECOND, 10 * SECOND)
-
-
-def restarted(w: Turns) -> Turns:
-    content = saved.load(saved.dump(w.state, "boot"), "boot")
-    assert content is not None
-    new = Turns()
-    new.state, new.now, new.numbers, new._session = new_state(w.state.board), w.now + SECOND, w.numbers, 50
-    saved.restore(new.state, content, lambda pid, _: pid not in new.ended, new.now + 10 * SECOND)
-    return new
-
-
-def test_a_restarted_daemon_knows_who_has_it_and_who_waits() -> None:
-    w = Turns()
-    one, two, three = w.low(), w.low(), w.low()
-    w.ask(one), w.ask(two), w.ask(three)
-    epoch = w.turn.epoch
-    clients = {c.id: (c.who, c.generation) for c in w.state.clients.values()}
-    new = restarted(w)
-
-    def comes_back(client: ClientId) -> list[Effect]:
-        who, generation = clients[client]
-        effects = new.react(asks(new.session(), who, client, generation))
-        published = only(effects, do.PublishDevice)
-        assert all(e.words.gate & GATE_GRANT for e in published)
-        assert {e.words.grant_epoch for e in published if e.client == client} == {epoch if client == one else 0}
-        effects += new.react_devices(client)
-        return effects + new.all_map()
-
-    effects = comes_back(three)
-    new.ask(three)
-    effects += comes_back(one)
-    assert {(e.client, e.epoch) for e in only(effects, do.SendLockGranted)} == {(one, epoch)}, "said again"
-    comes_back(two)
-    new.ask(two)
-    assert [request.client for request in new.state.locks.requests] == [two, three], "each in its place"
-    assert new.holders() == [one]
-    (granted,) = only(new.gone(one), do.SendLockGranted)
-    assert granted.client == two
-    assert granted.epoch > epoch
-
-
-@pytest.mark.parametrize("comes_back", [True, False])
-def test_after_a_restart_a_free_device_is_kept_a_moment_for_who_was_first(comes_back: bool) -> None:
-    w = Turns()
-    one, two, three = w.low(), w.low(), w.low()
-    w.ask(one), w.ask(two), w.ask(three)
-    clients = {c.id: (c.who, c.generation) for c in w.state.clients.values()}
-    new = restarted(w)
-
-    def comes(client: ClientId) -> list[Effect]:
-        who, generation = clients[client]
-        effects = new.react(asks(new.session(), who, client, generation))
-        return effects + new.react_devices(client) + new.all_map() + new.ask(client)
-
-    new.gone(one)
-    assert only(comes(three), do.SendLockGranted) == [], "it is not its turn"
-    due = next_wakeup(new.state)
-    assert due is not None
-    assert due <= new.now + AHEAD_NS
-    assert only(new.ticks(AHEAD_NS - 1), do.SendLockGranted) == []
-    granted = only(comes(two) if comes_back else new.ticks(1), do.SendLockGranted)
-    assert [e.client for e in granted] == [two if comes_back else three]
-    assert new.line.places == [new.state.clients[three if comes_back else two].job]
-
-
-def test_a_place_that_nobody_asks_for_again_is_lost() -> None:
-    w = Turns()
-    one, two = w.low(), w.low()
-    w.ask(one), w.ask(two)
-    new = restarted(w)
-    holder = new.state.clients[one].who.pid
-    new.ticks(11 * SECOND)
-    assert new.state.locks.requests == []
-    assert list(new.state.clients) == [one]
-    assert new.turn.clients == {one}, "it lives: stopped, it may launch as soon as it goes on"
-    three = new.low()
-    assert only(new.ask(three), do.SendLockGranted) == []
-    assert only(new.ticks(3600 * SECOND), do.SendLockGranted) == [], "never by mere time-out"
-    new.ended.add(holder)
-    assert only(new.ticks(SECOND - 1), do.SendLockGranted) == []
-    assert [e.client for e in only(new.ticks(1), do.SendLockGranted)] == [three]
-
-
-def test_what_was_asked_back_before_a_restart_is_asked_back_again() -> None:
-    w = Turns()
-    one, two = w.low(), w.low()
-    w.ask(one), w.ask(two)
-    w.ticks(11 * SECOND, w.busy(one))
-    client = w.state.clients[one]
-    new = restarted(w)
-    new.react(asks(new.session(), client.who, one, client.generation))
-    (revoked,) = only(new.react_devices(one) + new.all_map(), do.SendLockRevoked)
-    assert (revoked.client, revoked.epoch) == (one, w.turn.epoch)
 
 
 def test_turns_begin_where_others_work_only_after_the_grace_and_end_with_the_policy() -> None:

@@ -11,112 +11,12 @@ from gpud.engine.report import job_view
 from gpud.engine.ticking import needs_driver
 from gpud.model import effects as do
 from gpud.model import events as ev
-from gpud.model.counters import Counters
 from gpud.model.effects import Effect
-from gpud.model.ids import ClientId, Slot
+from gpud.model.ids import ClientId
 from gpud.model.knobs import MEMORY_SWAP, MEMORY_WAIT
 from gpud.model.units import MILLISECOND, SECOND
-from tests.engine.conftest import GIB, UUID, World, asks, board, new_state, only
-
-ZERO = Slot(0)
-MIB = 1 << 20
-SWAPS = """
-  class job { match any }
-  arbitrate exclusive { max_hold = 10s  min_hold = 0s  grace = 2s  idle_release = 500ms }
-  swap { tiers = [host(max = 4GiB)] }
-"""
-
-
-class Swaps(World):
-    """Clients whose hooks do what they are told, when the test says so. The device has 1 GiB."""
-
-    def __init__(self, policy: str = SWAPS) -> None:
-        super().__init__(new_state(board(("swaps", policy))))
-        self.rows: dict[ClientId, Counters] = {}
-        self.numbers = 0
-
-    @property
-    def held(self) -> dict[tuple[ClientId, Slot], Counters]:
-        return {(client, ZERO): found for client, found in self.rows.items() if client in self.state.clients}
-
-    def join(self, lazy: int = 0, resident: int = 0) -> ClientId:
-        client = self.low()
-        self.rows[client] = Counters(lazy_bytes=lazy, resident_bytes=resident, used_bytes=lazy + resident)
-        return client
-
-    def set(self, client: ClientId, **fields: int) -> None:
-        self.rows[client] = self.rows[client]._replace(**fields)
-
-    def ask(self, client: ClientId) -> list[Effect]:
-        self.numbers += 1
-        return self.react(
-            ev.LockAsked(
-                client=client, request=self.numbers, slots=frozenset({ZERO}), explicit=False, wait_ns=None, bytes=0,
-                held=self.held,
-            )
-        )  # fmt: skip
-
-    def epoch(self) -> int:
-        turn = self.state.locks.lines[ZERO].turn
-        return turn.epoch if turn is not None else 1
-
-    def is_in(self, client: ClientId, short: bool = False) -> list[Effect]:
-        """What it lacked has come, unless `short`."""
-        row = self.rows[client]
-        if not short:
-            come = row.host_bytes + row.lazy_bytes
-            self.set(client, resident_bytes=row.resident_bytes + come, host_bytes=0, lazy_bytes=0)
-        return self.react(
-            ev.LockIsIn(
-                client=client, slots=frozenset({ZERO}), epoch=self.epoch(), bytes=0, short=short, took_ns=1,
-                held=self.held,
-            )
-        )  # fmt: skip
-
-    def back(self, client: ClientId) -> list[Effect]:
-        return self.react(
-            ev.LockBack(
-                client=client, slots=frozenset({ZERO}), epoch=self.epoch(), overrun=False, never=False, took_ns=0,
-                held=self.held,
-            )
-        )  # fmt: skip
-
-    def leaves(self, asked: do.SwapOut, moved: int | None = None, code: int = memory_swap.DONE) -> list[Effect]:
-        """It does what it was asked, or less."""
-        moved = asked.bytes if moved is None else moved
-        row = self.rows[asked.client]
-        self.set(asked.client, resident_bytes=row.resident_bytes - moved, host_bytes=row.host_bytes + moved)
-        return self.react(
-            ev.Swapped(
-                client=asked.client, slot=asked.slot, request=asked.request, code=code, bytes=moved, held=self.held
-            )
-        )
-
-    def slots(self, client: ClientId, count: int) -> list[Effect]:
-        return self.react(ev.SlotsAsked(client=client, slot=ZERO, request=1, bytes=count, held=self.held))
-
-    def look(self, ns: int) -> list[Effect]:
-        return self.ticks(ns, self.rows)
-
-    def has(self, client: ClientId) -> bool:
-        turn = self.state.locks.lines[ZERO].turn
-        return turn is not None and client in turn.clients and turn.revoked_ns is None
-
-    def fill(self, count: int) -> ClientId:
-        """A client that has had a turn, and has so much on the device."""
-        client = self.join(lazy=count)
-        self.ask(client)
-        self.is_in(client)
-        return client
-
-    def passes(self, one: ClientId, other: ClientId) -> list[Effect]:
-        """The turn goes from one to the other."""
-        effects = self.ask(other)
-        while not self.has(other):
-            effects += self.look(600 * MILLISECOND)
-            if only(effects, do.SendLockRevoked):
-                effects += self.back(one)
-        return effects
+from tests.engine.conftest import GIB, UUID, asks, new_state, only
+from tests.engine.swaps import MIB, SWAPS, ZERO, Swaps
 
 
 def test_who_swaps_is_told_so_and_what_it_may_have() -> None:
@@ -272,26 +172,6 @@ def test_a_full_host_tier_keeps_the_turn_where_the_memory_is() -> None:
     assert "the host tier has no room for what job" in lock.text
     w.gone(one)
     assert w.has(two)
-
-
-def test_host_slots_are_within_what_policies_say_and_go_with_their_client() -> None:
-    w = Swaps(SWAPS.replace("4GiB", "10MiB"))
-    one, two = w.join(), w.join()
-    assert [(e.client, e.bytes) for e in only(w.slots(one, 6 * MIB), do.MakeHostSlots)] == [(one, 6 * MIB)]
-    effects = w.slots(two, 5 * MIB)
-    assert [e.client for e in only(effects, do.SendNoSlots)] == [two]
-    assert "6MiB of 10MiB are given out" in only(effects, do.Record)[0].text
-    assert only(w.slots(two, 5 * MIB), do.Record) == [], "once is enough"
-    again = saved.load(saved.dump(w.state, "boot"), "boot")
-    assert again is not None
-    state = new_state(w.state.board)
-    saved.restore(state, again, lambda *_: True, 0)
-    assert state.moves.host.given == {one: 6 * MIB}
-    w.gone(one)
-    assert only(w.slots(two, 5 * MIB), do.MakeHostSlots)
-    failed = ev.SlotsFailed(client=two, slot=ZERO, request=1, bytes=5 * MIB, text="there is none")
-    assert only(w.react(failed), do.SendNoSlots)
-    assert w.state.moves.host.given == {}
 
 
 def test_without_a_swap_block_there_is_no_host_memory() -> None:

@@ -107,6 +107,9 @@ class Outside:
     def counters(self) -> dict[tuple[ClientId, Slot], Counters]:
         return self.now
 
+    def reasons(self) -> dict[tuple[ClientId, Slot], str]:
+        return {}
+
     def hook_counters(self, client: ClientId) -> HookCounters:
         return HookCounters()
 
@@ -450,22 +453,22 @@ async def test_host_slots_are_handed_over_or_it_is_said_why_not_and_they_end_wit
     outside = Outside()
     async with running(outside, board(("s", _SWAPS))) as (engine, send):
         await send.send(asks(1, 10))
-        for count in (1 << 20, 1 << 20, 1 << 20):
+        for count in (2 << 20, 2 << 20, 2 << 20):
             asked = ev.SlotsAsked(client=ClientId(1), slot=Slot(0), request=1, bytes=count)
             await send.send(asked)
         with trio.fail_after(10):
             while sum(seen.startswith("host") for seen in outside.seen) < 3:
                 await trio.lowlevel.checkpoint()
         assert sorted(seen for seen in outside.seen if seen.startswith("host")) == [
-            "host 1 0 False 4", "host 1 1048576 True 0", "host 1 1048576 True 0",
+            "host 1 0 False 4", "host 1 2097152 True 0", "host 1 2097152 True 0",
         ]  # fmt: skip
-        assert engine.state.moves.host.used == 2 << 20
+        assert engine.state.moves.host.used == 4 << 20
         await send.send(ev.Detached(client=ClientId(1), session=SessionId(1), reason="x"))
         await wait_all_tasks_blocked()
         assert engine.state.moves.host.used == 0
 
 
-_SWAPS = "class a { match any }  arbitrate exclusive { max_hold = 9s }  swap { tiers = [host(max = 2MiB)] }"
+_SWAPS = "class a { match any }  arbitrate exclusive { max_hold = 9s }  swap { tiers = [host(max = 4MiB)] }"
 
 
 async def test_an_allocation_that_does_not_fit_is_judged_by_what_is_held_now() -> None:

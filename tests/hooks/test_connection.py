@@ -1,13 +1,16 @@
 import os
 import socket
+from itertools import pairwise
 
 import pytest
 import trio
+import trio.testing
 
 from gpud.hooks import wire
 from gpud.hooks.connection import Connection
 from gpud.model.ids import ClientId, Generation, SessionId
 from gpud.model.knobs import PeerEntry
+from tests.hooks.test_wire_lock import ready
 
 
 class Pair:
@@ -127,3 +130,30 @@ async def test_a_few_packets_are_read_at_once(packets: int, autojump_clock: trio
         assert trio.current_time() > began
     connection.close()
     theirs.close()
+
+
+async def test_who_says_too_much_is_slowed_down_and_never_stands_for_long(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    autojump_clock.autojump_threshold = 0.01  # what is in the socket is seen before time moves on
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection = Connection(ours, SessionId(1), lambda _: None)
+    connection.protocol = ready()
+    packet = wire.encode(wire.WentActive(0, 1, 1))
+    times = []
+    with theirs:
+        for _ in range(1064):
+            theirs.send(packet)
+            assert await connection.receive() is not None
+            times.append(trio.current_time())
+        gaps = [after - before for before, after in pairwise(times)]
+        assert max(gaps[:63]) == 0, "so many at once"
+        assert times[-1] - times[0] == pytest.approx(1000 / 1280, abs=0.01), "and so many a second"
+        assert max(gaps) < 0.01, "shorter than any turn"
+        await trio.sleep(1)
+        last = trio.current_time()
+        for _ in range(64):
+            theirs.send(packet)
+            await connection.receive()
+        assert trio.current_time() == last, "who has been quiet may say as much again"
+    connection.close()

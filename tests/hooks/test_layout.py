@@ -5,7 +5,7 @@ import struct
 import pytest
 from gpud.hooks._pages import ffi, lib
 
-from gpud.engine import publish, reducer
+from gpud.engine import memory_report, publish, reducer
 from gpud.hooks import layout, wire
 from gpud.model.counters import Counters
 
@@ -77,7 +77,8 @@ def test_offsets_of_devices(slot: int) -> None:
             "gpud_activity_device",
             layout.ACTIVITY_DEVICE_HEAD,
             "used_bytes allocations launches_failed passed copy_bytes last_finish_ns samples clean calls factor_ppm "
-            "estimated resident_bytes host_bytes lazy_bytes pinned_bytes swap_done_bytes swap_total_bytes",
+            "estimated resident_bytes host_bytes lazy_bytes swap_done_bytes swap_total_bytes lost_bytes slots_bytes "
+            "unpinned_bytes pins",
         ),
         (
             "gpud_slot",
@@ -89,11 +90,12 @@ def test_offsets_of_devices(slot: int) -> None:
 )
 def test_fields(name: str, format: struct.Struct, fields: str) -> None:
     """Numbers written by `struct` are read under their names in C."""
-    names = fields.split()
-    raw = format.pack(*range(1, len(names) + 1))
+    numbers = [*range(1, len(format.unpack(bytes(format.size))) + 1)]
+    raw = format.pack(*numbers)
     whole = ffi.new(f"struct {name} *")
     ffi.memmove(whole, raw, len(raw))
-    assert [getattr(whole[0], field) for field in names] == list(range(1, len(names) + 1))
+    found = [getattr(whole[0], field) for field in fields.split()]
+    assert [one for field in found for one in (field if isinstance(field, ffi.CData) else [field])] == numbers
 
 
 def test_heads_of_pages() -> None:
@@ -101,15 +103,28 @@ def test_heads_of_pages() -> None:
     ffi.memmove(ffi.cast("char *", control) + layout.HEADER.size, layout.CONTROL_HEAD.pack(1, 2, 3, 4), 64)
     assert (control.lease_until_ns, control.failsafe_after_ns, control.failsafe, control.detach) == (1, 2, 3, 4)
     activity = ffi.new("struct gpud_activity_page *")
-    ffi.memmove(ffi.cast("char *", activity) + layout.HEADER.size, layout.ACTIVITY_HEAD.pack(1, 2, 3), 64)
-    assert (activity.errors, activity.attaches, activity.keeper_wakes) == (1, 2, 3)
+    ffi.memmove(ffi.cast("char *", activity) + layout.HEADER.size, layout.ACTIVITY_HEAD.pack(1, 2, 3, 4, b"ab"), 64)
+    assert (activity.errors, activity.attaches, activity.keeper_wakes, activity.reason_slots) == (1, 2, 3, 4)
+    assert bytes(activity.reason) == b"ab".ljust(layout.REASON_BYTES, b"\0")
 
 
 def test_numbers_that_are_written_down_twice() -> None:
-    for name in ("MAX_DEVICES", "MAX_PEERS", "MAX_SLOTS", "HISTOGRAM_BUCKETS", "PAGE_MAGIC", "PAGE_VERSION"):
+    for name in (
+        "MAX_DEVICES",
+        "MAX_PEERS",
+        "MAX_SLOTS",
+        "HISTOGRAM_BUCKETS",
+        "REASON_BYTES",
+        "PINS",
+        "PAGE_MAGIC",
+        "PAGE_VERSION",
+    ):
         assert getattr(layout, name) == getattr(lib, f"GPUD_{name}")
     for name in ("PAUSED", "PREEMPT", "WINDOW", "BUDGET", "GRANT", "RATE", "CHARGE", "SHARE", "COPY"):
         assert getattr(publish, f"GATE_{name}") == getattr(lib, f"GPUD_GATE_{name}")
+    names = ("EARLY", "CAPTURE", "ARRAY", "MANAGED", "HANDLE", "POOL", "GRAPH", "OUTSIDE")
+    assert [getattr(lib, f"GPUD_PIN_{name}") for name in names] == list(memory_report.PINS)
+    assert len(names) == lib.GPUD_PINS
     assert reducer.MAX_DEVICES == wire.MAX_DEVICES
     assert (layout.CONTROL, layout.PRESENCE, layout.ACTIVITY) == (
         lib.GPUD_PAGE_CONTROL,

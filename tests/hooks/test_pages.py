@@ -110,6 +110,35 @@ def test_a_page_that_the_client_has_sealed_itself_is_found_out(store: PageStore)
     assert store.presence_fd(ONE) is None
 
 
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        (b"validation", "validation"),
+        ("Größe 3".encode(), "Größe 3"),
+        (b"x" * layout.REASON_BYTES, "x" * layout.REASON_BYTES),
+        (b"a\nb\x1b[2J", "a\\nb\\x1b[2J"),
+        ("\u202egnp.exe".encode(), "\\u202egnp.exe"),
+        (b"\xff\xfe!", "\ufffd\ufffd!"),
+        (b"a\0hidden", "a\\x00hidden"),
+        (b"  ", None),
+        (b"", None),
+    ],
+)
+def test_a_reason_may_stand_in_a_line_whatever_the_program_says(
+    store: PageStore, raw: bytes, shown: str | None
+) -> None:
+    store.create(ONE, GENERATION)
+    client = ClientSide(store)
+    store.seal(ONE)
+    assert store.reasons() == {}
+    layout.ACTIVITY_HEAD.pack_into(client.activity, layout.HEADER.size, 0, 0, 0, 0b101, raw)
+    found = {} if shown is None else {(ONE, Slot(0)): shown, (ONE, Slot(2)): shown}
+    assert store.reasons() == found
+    layout.ACTIVITY_HEAD.pack_into(client.activity, layout.HEADER.size, 0, 0, 0, 0, raw)
+    assert store.reasons() == {}, "it has no turn"
+    client.close()
+
+
 def test_nobody_is_shown_a_page_before_it_is_sealed(store: PageStore) -> None:
     store.create(ONE, GENERATION)
     assert store.presence_fd(ONE) is None
@@ -230,7 +259,7 @@ def test_sums(store: PageStore) -> None:
         layout.SLOT.pack_into(sides[1].activity, layout.slot_offset(2, thread), *fields)
     at = layout.presence_device_at(sides[1].presence, 2)
     layout.PRESENCE_DEVICE.pack_into(sides[1].presence, at, 1, 3, 77, 5, 51, 4, 1, 52, 58, 2, 3)
-    head = (4096, 2, 1, 8, 53, 66, 54, 55, 56, 57, 1, 59, 60, 61, 62, 63, 64)
+    head = (4096, 2, 1, 8, 53, 66, 54, 55, 56, 57, 1, 59, 60, 61, 63, 64, 65, 67, 68, 7, 0, 0, 0, 50, 0, 0, 5)
     layout.ACTIVITY_DEVICE_HEAD.pack_into(sides[1].activity, layout.activity_device_offset(2), *head)
     layout.SLOT.pack_into(sides[1].activity, layout.slot_offset(5, 0), 999, 0, 0, 0, 0, 1, 0, 0, 0, 0)  # not in use
     sums = store.counters()
@@ -243,7 +272,8 @@ def test_sums(store: PageStore) -> None:
     assert (row.blocks, row.copy_bytes, row.samples, row.clean, row.calls) == (448, 53, 54, 55, 56)
     assert (row.factor_ppm, row.estimated, row.lock, row.holds) == (57, 1, 2, 3)
     assert (row.reserved_bytes, row.resident_bytes, row.host_bytes, row.lazy_bytes) == (58, 59, 60, 61)
-    assert (row.pinned_bytes, row.swap_done_bytes, row.swap_total_bytes) == (62, 63, 64)
+    assert (row.pinned_bytes, row.pins, row.swap_done_bytes, row.swap_total_bytes) == (62, 0b10010001, 63, 64)
+    assert (row.lost_bytes, row.slots_bytes, row.unpinned_bytes) == (65, 67, 68)
     # Of the four threads held, the one that waits longest speaks.
     assert (row.holding, row.hold_reason, row.hold_peer, row.hold_since_ns) == (4, 5, 4, 937)
     assert sums[clients[0], Slot(2)].entered == 0
@@ -311,7 +341,7 @@ def test_histograms(store: PageStore) -> None:
         store.publish(ONE, Slot(slot), DeviceWords())
         offset = layout.activity_device_offset(slot) + layout.ACTIVITY_DEVICE_HEAD.size
         client.activity[offset + 8] = slot + 1
-    layout.ACTIVITY_HEAD.pack_into(client.activity, 64, 3, 2, 0)
+    layout.ACTIVITY_HEAD.pack_into(client.activity, 64, 3, 2, 0, 0, b"")
     counters = store.hook_counters(ONE)
     assert (counters.errors, counters.attaches, counters.histogram[:3]) == (3, 2, (0, 3, 0))
     assert store.hook_counters(ClientId(9)).histogram == ()

@@ -53,8 +53,33 @@ def test_wrong_sizes(kind: type, change: int) -> None:
 def test_what_the_engine_hears() -> None:
     said = ready().receive(encode(wire.LockAsked(5, wire_lock.EXPLICIT, 9, wire_lock.FOR_EVER, 64)))
     asked = _event(ClientId(3), said)
-    assert asked == ev.LockAsked(
-        client=ClientId(3), request=9, slots=frozenset({0, 2}), explicit=True, wait_ns=None, bytes=64
-    )
+    assert asked == ev.LockAsked(client=ClientId(3), request=9, slots=frozenset({0, 2}), explicit=True, wait_ns=None)
     back = _event(ClientId(3), ready().receive(encode(wire.LockBack(4, wire_lock.OVERRUN, 2, 11, 0))))
-    assert back == ev.LockBack(client=ClientId(3), slots=frozenset({2}), epoch=2, overrun=True, never=False, took_ns=11)
+    assert back == ev.LockBack(client=ClientId(3), slots=frozenset({2}), epoch=2, overrun=True, never=False)
+
+
+@pytest.mark.parametrize(("flags", "explicit"), [(wire_lock.EXPLICIT, True), (0, False)])
+def test_who_gives_a_device_back_may_ask_for_it_again(flags: int, explicit: bool) -> None:
+    said = ready().receive(encode(wire.LockBack(4, wire_lock.AND_ASKS | flags, 2, 77, 9)))
+    assert _event(ClientId(3), said) == ev.LockBack(
+        client=ClientId(3),
+        slots=frozenset({2}),
+        epoch=2,
+        overrun=False,
+        never=False,
+        asks=ev.LockAsked(client=ClientId(3), request=9, slots=frozenset({2}), explicit=explicit, wait_ns=77),
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "number", "says"),
+    [
+        (wire_lock.OVERRUN, 9, "has yet to give back"),
+        (wire_lock.NEVER, 9, "has yet to give back"),
+        (wire_lock.SHORT, 9, "has yet to give back"),
+        (0, 0, "numbers begin with 1"),
+    ],
+)
+def test_nonsense_about_asking_again(flags: int, number: int, says: str) -> None:
+    with pytest.raises(ProtocolError, match=says):
+        ready().receive(encode(wire.LockBack(1, wire_lock.AND_ASKS | flags, 2, 77, number)))

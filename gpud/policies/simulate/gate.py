@@ -37,7 +37,8 @@ def decide(words: Words, peers: Sequence[Peer], own: Own, now: int) -> Decision:
     if decided.hold and decided.why != "lock" and words.failsafe_opens:
         end = later(words.lease_until_ns, words.failsafe_after_ns)
         if end <= now:
-            return Decision(False, "failsafe")
+            granted = own.elsewhere or _is_granted(words, own)
+            return Decision(False, "failsafe") if granted else Decision(True, "lock")
         return decided._replace(until_ns=min(decided.until_ns, end))
     return decided
 

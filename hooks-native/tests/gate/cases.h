@@ -23,7 +23,7 @@ void pause_ms(int ms);
 uint64_t counted(void);         /* launches in the activity page, device 0 */
 uint32_t open_descriptors(bool inherited);  /* from 3 on; inherited: those that survive an exec */
 
-/* Runs all cases, or the one that argv[1] names; the exit status of main(). */
+/* Runs all cases, or the one that argv[1] names; one that only missed bounds is tried again. The exit status of main(). */
 int run_cases(const char *what, const struct session_case *cases, uint32_t count, char **argv);
 
 #endif

@@ -92,7 +92,7 @@ static uint16_t receive(struct player *player, int ms)
 const void *player_expect(struct player *player, uint16_t type)
 {
     for (;;) {
-        uint16_t got = receive(player, 5000);
+        uint16_t got = receive(player, PLAYER_MS);
         if (got == type)
             return player->packet;
         if (got != GPUD_MSG_WENT_ACTIVE && got != GPUD_MSG_WENT_IDLE) {
@@ -107,10 +107,10 @@ bool player_closed(struct player *player, int ms)
     uint64_t until = gpud_now() + (uint64_t)ms * GPUD_MILLISECOND;
     char byte;
 
-    while (gpud_now() < until) {
-        if (readable(player->socket, 10) && recv(player->socket, &byte, 1, MSG_DONTWAIT) <= 0 && errno != EAGAIN)
+    do {
+        if (readable(player->socket, ms < 10 ? ms : 10) && recv(player->socket, &byte, 1, MSG_DONTWAIT) <= 0 && errno != EAGAIN)
             return true;
-    }
+    } while (gpud_now() < until);
     return false;
 }
 
@@ -197,7 +197,7 @@ bool player_hello(struct player *player)
     struct gpud_msg_nonce ping = { { GPUD_WIRE_MAGIC, GPUD_MSG_PING, sizeof ping }, 0x1234567890abcdef };
     const struct gpud_msg_nonce *pong;
 
-    if (!player_accept(player, 5000) || player_expect(player, GPUD_MSG_HELLO) == NULL)
+    if (!player_accept(player, PLAYER_MS) || player_expect(player, GPUD_MSG_HELLO) == NULL)
         return false;
     memcpy(&player->hello, player->packet, sizeof player->hello);
     if (player->fd_count == 2) {

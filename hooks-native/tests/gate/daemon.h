@@ -5,6 +5,8 @@
 #include "fake.h"
 #include "gpud_wire.h"
 
+#define PLAYER_MS 60000         /* so long the player waits for what is to come */
+
 struct player {
     int listener, socket;
     uint32_t client;
@@ -25,7 +27,7 @@ void player_listen(struct player *player);
 void player_stop(struct player *player);            /* as a daemon that died: both sockets are closed */
 /* Waits for a connection, at most `ms`. */
 bool player_accept(struct player *player, int ms);
-/* Waits for a message of this type (edges that come before it are skipped), at most 5 s; NULL if another or none comes. */
+/* Waits for a message of this type (edges that come before it are skipped), at most PLAYER_MS; NULL if another or none comes. */
 const void *player_expect(struct player *player, uint16_t type);
 bool player_closed(struct player *player, int ms);  /* the client closes the connection within `ms` */
 void player_send(struct player *player, const void *message, size_t bytes, const int *fds, uint32_t fd_count);

@@ -4,7 +4,11 @@
 
 #include <sched.h>
 #include <string.h>
+#include "clock.h"
 #include "entry.h"
+
+#define CALL_NS 500             /* of a clock of the test's own */
+#define LAUNCH_NS 2000
 
 struct CUctx_st { int device; };
 struct CUstream_st { uint64_t ready_ns; bool capturing, destroyed; };
@@ -23,14 +27,6 @@ const char *__tsan_default_options(void)
     return "die_after_fork=0";
 }
 #endif
-
-unsigned int check_count, check_failures;
-
-int check_summary(const char *what)
-{
-    printf("%s: %u checks, %u failed\n", what, check_count, check_failures);
-    return check_failures != 0 || check_count == 0;
-}
 
 struct gpud_real real;
 double (*gpud_real_time_scale)(void);
@@ -109,6 +105,7 @@ static CUresult pop(CUcontext *context)
 static CUresult stream_query(CUstream stream)
 {
     sched_yield();      /* a driver takes its time, and others come in between */
+    clock_pass(CALL_NS);
     pthread_mutex_lock(&lock);
     CUstream real_stream = resolve(stream);
     fake_queries++;
@@ -143,6 +140,7 @@ static uint64_t later(uint64_t a, uint64_t b)
 static CUresult event_record(CUevent event, CUstream stream)
 {
     gpud_add(&fake_event_calls, 1);
+    clock_pass(CALL_NS);
     if (fake_fail_record)
         return fake_fail_record;
     pthread_mutex_lock(&lock);
@@ -159,6 +157,7 @@ static CUresult event_record(CUevent event, CUstream stream)
 static CUresult event_query(CUevent event)
 {
     gpud_add(&fake_event_calls, 1);
+    clock_pass(CALL_NS);
     pthread_mutex_lock(&lock);
     if (event->destroyed)
         violation("query of a destroyed event");
@@ -306,6 +305,7 @@ static uint64_t end_of(uint64_t began, uint64_t duration_ns, uint64_t *started)
 
 void fake_kernel(CUstream stream, int per_thread, uint64_t duration_ns)
 {
+    clock_pass(LAUNCH_NS);
     pthread_mutex_lock(&lock);
     CUstream into = resolve(per_thread && stream == NULL ? CU_STREAM_PER_THREAD : stream);
     int device = depth > 0 ? stack[depth - 1]->device : 0;
@@ -374,8 +374,7 @@ void fake_synchronise_context(void)
     uint64_t ready;
 
     do {
-        struct timespec nap = { .tv_nsec = 20000 };
-        nanosleep(&nap, NULL);
+        nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
         pthread_mutex_lock(&lock);
         ready = device_ready_ns[device];
         pthread_mutex_unlock(&lock);

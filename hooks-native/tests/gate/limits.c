@@ -141,6 +141,14 @@ bool limits_held(uint32_t threads)
     return gpud_load_total(&gpud_holding) == threads;
 }
 
+uint64_t limits_holds(uint32_t device)
+{
+    uint64_t holds = 0;
+    for (uint32_t i = 0; i < GPUD_MAX_SLOTS; i++)
+        holds += gpud_load(&gpud_activity()->device[device].slots[i].held);
+    return holds;
+}
+
 const struct gpud_slot *limits_held_slot(uint32_t device)
 {
     for (uint32_t i = 0; i < GPUD_MAX_SLOTS; i++) {

@@ -40,6 +40,7 @@ uint32_t limits_launched(const struct limits_thread *it);
 uint64_t limits_spent(uint32_t device);
 void limits_idle(uint32_t device);              /* waits until the keeper's questions find it idle */
 bool limits_held(uint32_t threads);             /* so many are held */
+uint64_t limits_holds(uint32_t device);         /* how often a launch was held */
 const struct gpud_slot *limits_held_slot(uint32_t device);
 void limits_pause(uint64_t ns);
 

@@ -47,6 +47,19 @@ static inline const struct gpud_msg_lock *expect(uint16_t type, uint64_t epoch, 
     return message;
 }
 
+/* Given back and asked for again: by one message, or, where the program wants it only after that, by two. The number of the request. */
+static inline uint64_t expect_back_and_asked(uint64_t epoch, uint32_t flags)
+{
+    const struct gpud_msg_lock *back = player_expect(&player, GPUD_MSG_LOCK_BACK);
+    CHECK(back != NULL && back->slots == 1 && back->epoch == epoch, "given back");
+    if (back != NULL && back->flags == 0) {
+        const struct gpud_msg_lock *asked = expect(GPUD_MSG_LOCK_ASKED, 0, flags);
+        return asked != NULL ? asked->epoch : 0;
+    }
+    CHECK(back != NULL && back->flags == (GPUD_LOCK_AND_ASKS | flags), "given back: flags %u", back != NULL ? back->flags : 999);
+    return back != NULL ? back->bytes : 0;
+}
+
 static inline uint32_t state(void)
 {
     return gpud_load_total(&player.presence->device[0].lock);
@@ -90,7 +103,7 @@ static inline int answer_of(pthread_t thread)
 /* The process attaches, there are turns, and it takes one itself. */
 static inline void take_a_turn(uint64_t epoch)
 {
-    pthread_t thread = begin_acquire(20 * GPUD_SECOND);
+    pthread_t thread = begin_acquire(600 * GPUD_SECOND);
     expect(GPUD_MSG_LOCK_ASKED, 0, GPUD_LOCK_EXPLICIT);
     grant(epoch);
     expect(GPUD_MSG_LOCK_IS_IN, epoch, 0);

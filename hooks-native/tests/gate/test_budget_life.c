@@ -172,18 +172,22 @@ static void passes_by_time(void)
     struct gpud_presence_page *high = local_peer(9, 0);
     struct gpud_control_device *knobs = &local_control()->device[0];
     struct fake_run runs[8];
+    uint64_t holds[7];
 
     gpud_store(&knobs->max_pause_ns, 20 * GPUD_MILLISECOND);
     gpud_store(&knobs->pass_ns, 3 * COST);
     gpud_store_total(&high->device[0].active, 1);
     limits_gate(0, GPUD_GATE_PREEMPT | GPUD_GATE_CHARGE);
     fake_forget_runs();
-    for (int i = 0; i < 6; i++)
+    holds[0] = limits_holds(0);
+    for (int i = 0; i < 6; i++) {
         fake_launch_of(KERNEL, 1, NULL, 0, 0);
+        holds[i + 1] = limits_holds(0);
+    }
     CHECK(fake_runs(runs, 8) == 6, "all pass in the end");
-    CHECK(runs[2].launched_ns - runs[0].launched_ns < 20 * GPUD_MILLISECOND, "three times their cost pass together");
+    CHECK(holds[1] == holds[0] + 1 && holds[3] == holds[1], "three times their cost pass together");
     CHECK(runs[3].launched_ns - runs[2].launched_ns >= 20 * GPUD_MILLISECOND, "the fourth is held as long again");
-    CHECK(runs[5].launched_ns - runs[3].launched_ns < 20 * GPUD_MILLISECOND, "and so on");
+    CHECK(holds[4] == holds[3] + 1 && holds[6] == holds[4], "and so on");
     limits_gate(0, 0);
     gpud_store(&knobs->max_pause_ns, UINT64_MAX);
     gpud_store(&knobs->pass_ns, 0);

@@ -1,6 +1,7 @@
 /* test_groups.c: windows by groups: what they cost in driver calls, that they hold, and what becomes of them when threads sleep and streams,
  * threads and contexts end. */
 #include <stdlib.h>
+#include "clock.h"
 #include "fake.h"
 #include "window_state.h"
 
@@ -32,13 +33,13 @@ static uint32_t most_in_flight(uint32_t count)
     return most;
 }
 
-/* Of the time from the first launch to the end, how much the device had nothing to do. */
-static double idle_share(uint32_t count)
+/* Of the time from this launch to the end, how much the device had nothing to do. */
+static double idle_share(uint32_t first, uint32_t count)
 {
     uint64_t worked = 0;
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = first; i < count; i++)
         worked += runs[i].ended_ns - runs[i].began_ns;
-    return 1 - (double)worked / (double)(runs[count - 1].ended_ns - runs[0].began_ns);
+    return 1 - (double)worked / (double)(runs[count - 1].ended_ns - runs[first].began_ns);
 }
 
 /* Kernels back to back, by one thread; streams take turns. Driver calls per 1,000 launches, once it has run for a while. */
@@ -46,8 +47,9 @@ static double calls_of(uint32_t window, uint64_t ns, uint64_t duration_ns, uint3
 {
     CUstream streams[2] = { fake_stream(), fake_stream() };
     uint64_t calls = 0, counted = 0;
-    const uint32_t launches = duration_ns > 100 * US ? 1200 : 6000, warm = launches / 4;
+    const uint32_t launches = 16000, warm = launches / 2;
 
+    gpud_window_forget();       /* what was learned of other kernels */
     limit(window, ns);
     fake_forget_runs();
     for (uint32_t i = 0; i < launches; i++) {
@@ -63,31 +65,24 @@ static double calls_of(uint32_t window, uint64_t ns, uint64_t duration_ns, uint3
     uint32_t count = fake_runs(runs, RUNS), most = most_in_flight(count);
     CHECK(count == launches, "%u launches", count);
     CHECK(window == 0 || most <= window, "window %u: %u in flight", window, most);
-    *idle = idle_share(count);
+    *idle = idle_share(warm, count);
     fake_synchronise(streams[0], 0);
     fake_synchronise(streams[1], 0);
     CHECK(gpud_load(&gpud_presence()->device[0].inflight) == 0 && gpud_windows[0].count == 0, "nothing in flight after the proof");
     return (double)calls * 1000 / (launches - warm);
 }
 
-/* test_aim.c has exact figures; here the bounds are wide, for another program that has the processor makes questions late. */
+/* By a clock of the test's own. */
 static void what_it_costs(void)
 {
     static const struct { uint32_t window; uint64_t ns, duration; uint32_t streams; double most, most_idle; } cases[] = {
-        { 16, 0, 20 * US, 1, 300, 0.95 }, { 16, 0, 300 * US, 1, 200, 0.3 }, { 32, 0, 20 * US, 1, 150, 0.3 },
-        { 64, 0, 20 * US, 1, 100, 0.2 }, { 16, 0, US, 1, 200, 1 }, { 200, 0, 20 * US, 1, 50, 0.1 }, { 64, 0, 50 * US, 2, 200, 0.3 },
-        { 0, 2 * MS, 50 * US, 1, 150, 0.3 },
+        { 16, 0, 20 * US, 1, 150, 0.1 }, { 16, 0, 300 * US, 1, 150, 0.05 }, { 32, 0, 20 * US, 1, 150, 0.05 },
+        { 64, 0, 20 * US, 1, 100, 0.05 }, { 16, 0, US, 1, 150, 0.7 }, { 200, 0, 20 * US, 1, 50, 0.05 }, { 64, 0, 50 * US, 2, 150, 0.05 },
+        { 0, 2 * MS, 50 * US, 1, 150, 0.05 },
     };
 
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        double calls = 1e9, idle = 1;
-        for (int tries = 0; tries < 5 && (calls > cases[i].most || idle > cases[i].most_idle); tries++) {   /* the machine does other things too */
-            double its_idle, its_calls = calls_of(cases[i].window, cases[i].ns, cases[i].duration, cases[i].streams, &its_idle);
-            if (its_calls < calls)
-                calls = its_calls;
-            if (its_idle < idle)
-                idle = its_idle;
-        }
+        double idle, calls = calls_of(cases[i].window, cases[i].ns, cases[i].duration, cases[i].streams, &idle);
         printf("window %u, %llu us, kernels of %llu us, %u streams: %.1f calls per 1,000 launches, device idle %.1f %%\n", cases[i].window,
                (unsigned long long)cases[i].ns / 1000, (unsigned long long)cases[i].duration / 1000, cases[i].streams, calls, idle * 100);
         CHECK(calls <= cases[i].most, "window %u: %.1f calls", cases[i].window, calls);
@@ -179,12 +174,9 @@ static void sleeping_threads(uintptr_t per_thread)
     fake_forget_runs();
     pthread_create(&thread, NULL, sleeper, (void *)per_thread);
     pthread_barrier_wait(&step);
-    uint64_t at = gpud_now();
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < 200; i++)       /* held by a thread that sleeps, the test would never end */
         fake_launch(stream, 0, 500 * US);
-    uint64_t took = gpud_now() - at;
     uint32_t count = fake_runs(runs, RUNS);
-    CHECK(took < GPUD_SECOND, "held for %llu ms by a thread that sleeps", (unsigned long long)took / MS);
     CHECK(most_in_flight(count) >= 12, "what it does not use is others': %u in flight", most_in_flight(count));
     CHECK(most_in_flight(count) <= 16, "not more than there is: %u", most_in_flight(count));
     pthread_barrier_wait(&step);
@@ -212,12 +204,13 @@ static void streams_end(void)
     fresh();
     limit(64, 0);
     for (int i = 0; i < 5; i++)
-        fake_launch(stream, 0, 2 * MS);
+        fake_launch(stream, 0, FAKE_SPINS);
     CHECK(gpud_windows[0].granted > 0, "a grant is open");
     uint64_t errors = gpud_activity()->errors;
     fake_stream_destroy(stream);
     CHECK(gpud_windows[0].launches == 5 && gpud_windows[0].open_launches == 0, "they have an event: %u, %u", gpud_windows[0].launches,
           gpud_windows[0].open_launches);
+    fake_release();
     CUstream other = fake_stream();
     for (int i = 0; i < 100; i++)
         fake_launch(other, 0, 100 * US);
@@ -255,11 +248,9 @@ static void driver_trouble(void)
 
     limit(16, 0);
     fake_fail_record = CUDA_ERROR_ILLEGAL_ADDRESS;
-    uint64_t at = gpud_now();
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 100; i++)       /* held, the test would never end */
         fake_launch(stream, 0, US);
     CHECK(gpud_activity()->errors > errors, "counted");
-    CHECK(gpud_now() - at < 500 * MS, "launches go on");
     fake_fail_record = 0;
     gpud_window_context_gone(0, NULL);      /* its events too: new ones are needed */
     fake_fail_create = CUDA_ERROR_OUT_OF_MEMORY;
@@ -298,8 +289,10 @@ int main(void)
 {
     local_attach(1);
     fake_context(0);
+    clock_own();
     what_it_costs();
     by_time();
+    clock_machines();
     for (uint32_t window = 1; window <= 64; window *= 4)
         several_threads(window, 0);
     several_threads(8, 1);

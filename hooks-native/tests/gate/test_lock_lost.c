@@ -60,7 +60,7 @@ static void leaves(void)
     CHECK(release() == GPUD_OK, "released");
     EVENTUALLY(state() == GPUD_LOCK_NONE, "has left");
     comes_back(5);
-    ask_back(5, GPUD_SECOND);
+    ask_back(5, 600 * GPUD_SECOND);
     expect(GPUD_MSG_LOCK_BACK, 5, 0);
 }
 
@@ -129,7 +129,7 @@ static void other_pages(void)
     attach_with_turns();
     take_a_turn(5);
     player_say(&player, GPUD_MSG_DETACH, 0, "for a test");
-    CHECK(player_closed(&player, 5000), "detached");
+    CHECK(player_closed(&player, PLAYER_MS), "detached");
     EVENTUALLY(!gpud_load_acquire(&gpud_managed), "without gate");
     fake_launch(stream, 0, 0);
     fake_synchronise(stream, 0);

@@ -1,4 +1,6 @@
 /* test_quota.c: a tenant's limit: reserved before the driver is asked, given back where it fails, exact among processes at once. */
+#include <string.h>
+
 #include "alloc.h"
 #include "fake.h"
 #include "quota.h"
@@ -9,6 +11,11 @@
 static uint64_t reserved(void)
 {
     return gpud_load(&gpud_presence_at(0)->reserved_bytes);
+}
+
+static uint64_t pinned(int why)
+{
+    return gpud_load(&gpud_activity()->device[0].pins[why]);
 }
 
 static void limit(uint64_t bytes)
@@ -83,6 +90,81 @@ static void alone(void)
     CHECK(gpud_pool_ordinal(of_host) == UINT32_MAX, "forgotten");
 }
 
+/* Pools that the driver has: each holds what a test says, and how often it was asked is counted. */
+#define POOLS 20
+static uint64_t pool_holds[POOLS];
+static uint32_t asked[POOLS];
+static CUmemoryPool pool(int i)
+{
+    return (CUmemoryPool)(uintptr_t)(0x7000 + i);
+}
+
+static CUresult pool_attribute(CUmemoryPool of, int attribute, void *value)
+{
+    int i = (int)((uintptr_t)of - 0x7000);
+    asked[i]++;
+    *(cuuint64_t *)value = attribute == 5 ? pool_holds[i] : 0;
+    return CUDA_SUCCESS;
+}
+
+static void allocate_ordered(int i, uint64_t bytes, uint64_t grows)
+{
+    struct gpud_charge charge = gpud_reserves_ordered(bytes, pool(i), NULL, 0);
+    CHECK(!charge.refused, "fits");
+    pool_holds[i] += grows;
+    gpud_reserved(&charge, 0x100000 + (uint64_t)i, bytes, CUDA_SUCCESS);
+}
+
+/* An allocation asks the driver about its own pool, however many there are. */
+static void of_pools(void)
+{
+    CUmemPoolProps props = { .location = { .type = 1, .id = 0 } };
+
+    real.cuMemPoolGetAttribute = pool_attribute;
+    for (int i = 0; i < POOLS; i++)
+        gpud_pool_made(pool(i), &props);
+    for (int limited = 0; limited < 2; limited++) {
+        limit(limited ? 100 * MIB : UINT64_MAX);
+        memset(asked, 0, sizeof asked);
+        uint64_t before = reserved();
+        allocate_ordered(7, 3 * MIB, 32 * MIB);
+        CHECK(reserved() == before + 32 * MIB, "what the pool holds is charged: %llu", (unsigned long long)reserved());
+        for (int i = 0; i < POOLS; i++)
+            CHECK(asked[i] == (i != 7 ? 0 : limited ? 3 : 1), "pool %d was asked %u times", i, asked[i]);
+    }
+    pool_holds[3] = 5 * MIB;
+    gpud_pools_look(0, 0, true);
+    CHECK(reserved() == 69 * MIB && pinned(GPUD_PIN_POOL) == 69 * MIB && pinned(GPUD_PIN_GRAPH) == 0, "a look at all of them");
+    for (int i = 0; i < POOLS; i++)
+        gpud_pool_ended(pool(i));
+    CHECK(reserved() == 0 && pinned(GPUD_PIN_POOL) == 0, "gone");
+    real.cuMemPoolGetAttribute = NULL;
+}
+
+/* Each byte that cannot leave the device has a reason, and is out of it when it is freed. */
+static void why_it_stays(void)
+{
+    static const struct { uint64_t key; int why; bool managed, captures; } kinds[] = {
+        { 0x1000, GPUD_PIN_EARLY, false, false }, { 0x2000, GPUD_PIN_CAPTURE, false, true }, { 0x3000 | GPUD_ARRAY_KEYS, GPUD_PIN_ARRAY, false, true },
+        { 0x4000, GPUD_PIN_MANAGED, true, true }, { 5 | GPUD_HANDLE_KEYS, GPUD_PIN_HANDLE, false, false } };
+
+    limit(UINT64_MAX);
+    for (unsigned i = 0; i < 5; i++) {
+        gpud_captures = kinds[i].captures;
+        struct gpud_charge charge = kinds[i].managed ? gpud_reserves_managed(MIB) : gpud_reserves(MIB);
+        gpud_reserved(&charge, kinds[i].key, (i + 1) * MIB, CUDA_SUCCESS);
+        gpud_captures = 0;
+    }
+    for (unsigned i = 0; i < 5; i++)
+        CHECK(pinned(kinds[i].why) == (i + 1) * MIB, "%u: %llu bytes", i, (unsigned long long)pinned(kinds[i].why));
+    for (unsigned i = 0; i < 5; i++) {
+        release(kinds[i].key, 719);
+        CHECK(pinned(kinds[i].why) == (i + 1) * MIB, "%u: the driver refused to free", i);
+        release(kinds[i].key, CUDA_SUCCESS);
+        CHECK(pinned(kinds[i].why) == 0, "%u: %llu bytes left", i, (unsigned long long)pinned(kinds[i].why));
+    }
+}
+
 /* Threads of one process: never more than the limit, and all that was given back is there again. */
 static uint64_t holding;
 static void *take_and_give(void *unused)
@@ -134,6 +216,8 @@ int main(void)
     fake_context(0);
     local_attach(2);
     alone();
+    why_it_stays();
+    of_pools();
     at_once();
     with_a_sibling();
     gpud_alloc_forget();

@@ -171,9 +171,9 @@ static void daemon_dies(void)
     limit(2 * MIB, GPUD_MEMORY_WAIT);
     begin(&one);
     asks(4 * MIB);
+    uint64_t from = gpud_now();
     gpud_store(&player.control->failsafe_after_ns, 300 * GPUD_MILLISECOND);
     gpud_store(&player.control->lease_until_ns, gpud_now() + 100 * GPUD_MILLISECOND);
-    uint64_t from = gpud_now();
     player_stop(&player);
     CHECK(end(&one) == CUDA_ERROR_OUT_OF_MEMORY, "nobody will ever answer");
     CHECK(gpud_now() - from >= 400 * GPUD_MILLISECOND, "not before what the daemon set has run out");

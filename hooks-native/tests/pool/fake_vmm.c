@@ -9,9 +9,9 @@
 #define HANDLES 4096
 #define RANGES 4096
 #define OPS 4096
+#define IS_BUSY(stream) ((uintptr_t)(stream) > 2 && (stream)->number < 0)    /* the two default ones never are */
 
-struct CUctx_st { int device; };
-struct CUstream_st { int number; CUstream next; };
+struct CUctx_st { int device; uint32_t life; bool dead; };       /* life: how often it has begun anew */
 struct CUevent_st { uint64_t at; CUstream stream; bool dead; CUevent next; };   /* at: place in the order of all work */
 
 unsigned int check_count, check_failures;
@@ -32,7 +32,7 @@ static uint64_t order, fail_at, fail_from;
 static CUresult fail_code;
 static bool fail_on, has_failed;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct CUctx_st contexts[2][2] = { { { 0 }, { 0 } }, { { 1 }, { 1 } } };
+static struct CUctx_st contexts[2][2] = { { { .device = 0 }, { .device = 0 } }, { { .device = 1 }, { .device = 1 } } };
 static struct CUstream_st streams[8];
 static __thread CUcontext stack[8];
 static __thread int depth;
@@ -259,7 +259,7 @@ static CUresult copy(void *to, const void *from, size_t bytes, CUstream stream)
 {
     CALLED();
     pthread_mutex_lock(&lock);
-    if (depth == 0 || stream == NULL || op_count == OPS)
+    if (depth == 0 || stream == NULL || op_count == OPS || (stream->context != NULL && stream->life != stream->context->life))
         violation("a copy without a context or stream");
     else
         ops[op_count++] = (struct op){ to, from, bytes, ++order, stream };
@@ -324,6 +324,8 @@ static CUresult event_synchronise(CUevent event)
     CALLED();
     pthread_mutex_lock(&lock);
     run(event->stream, event->at);
+    if (IS_BUSY(event->stream))
+        event->stream->number = 0;
     pthread_mutex_unlock(&lock);
     return CUDA_SUCCESS;
 }
@@ -332,7 +334,7 @@ static CUresult event_synchronise(CUevent event)
 static CUresult event_query(CUevent event)
 {
     CALLED();
-    return event->stream != NULL && (uintptr_t)event->stream > 2 && event->stream->number < 0 ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    return IS_BUSY(event->stream) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 static CUresult stream_create(CUstream *stream, unsigned int flags)
@@ -342,6 +344,8 @@ static CUresult stream_create(CUstream *stream, unsigned int flags)
     *stream = calloc(1, sizeof **stream);
     pthread_mutex_lock(&lock);
     (*stream)->next = all_streams;
+    (*stream)->context = depth > 0 ? stack[depth - 1] : NULL;
+    (*stream)->life = depth > 0 ? stack[depth - 1]->life : 0;
     all_streams = *stream;
     pthread_mutex_unlock(&lock);
     return CUDA_SUCCESS;
@@ -349,6 +353,8 @@ static CUresult stream_create(CUstream *stream, unsigned int flags)
 
 static CUresult stream_synchronise(CUstream stream)
 {
+    if (vmm_at_wait != NULL)
+        vmm_at_wait();
     CUresult told = called();
     pthread_mutex_lock(&lock);
     if (told == CUDA_SUCCESS)
@@ -359,12 +365,10 @@ static CUresult stream_synchronise(CUstream stream)
     return told;
 }
 
-static uint64_t waits;
 static CUresult stream_wait(CUstream stream, CUevent event, unsigned int flags)
 {
     (void)stream, (void)event, (void)flags;
     CALLED();
-    waits++;
     return CUDA_SUCCESS;
 }
 
@@ -383,6 +387,8 @@ static CUresult get_device(CUdevice *device)
 static CUresult push(CUcontext context)
 {
     CALLED();
+    if (context->dead)
+        return CUDA_ERROR_INVALID_CONTEXT;
     stack[depth++] = context;
     return CUDA_SUCCESS;
 }
@@ -414,7 +420,15 @@ static CUresult lock_pages(void *at, size_t bytes, unsigned int flags)
     if (bytes > GPUD_HOST_PIECE || flags != 1 || depth == 0)
         violation("registration in too large pieces");
     (void)at;
+    vmm_live.registered += bytes;
     return vmm_refuse_register;
+}
+
+void vmm_end_context(void)
+{
+    stack[0]->dead = true;
+    stack[0]->life++;
+    depth = 0;
 }
 
 static CUresult default_pool(CUmemoryPool *pool, CUdevice device)
@@ -440,6 +454,7 @@ CUcontext vmm_context(int device, int which)
 {
     depth = 1;
     stack[0] = &contexts[device][which];
+    stack[0]->dead = false;
     gpud_context_changed(0);
     gpud_bind(&gpud_thread);
     return stack[0];
@@ -448,11 +463,6 @@ CUcontext vmm_context(int device, int which)
 CUstream vmm_stream(int which)
 {
     return &streams[which];
-}
-
-struct gpud_control_device *vmm_control(uint32_t device)
-{
-    return &((struct gpud_control_page *)(void *)gpud_region.control)->device[device];
 }
 
 void vmm_host(uint64_t bytes)

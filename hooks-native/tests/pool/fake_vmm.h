@@ -15,10 +15,16 @@
 
 #define MIB (UINT64_C(1) << 20)
 
+/* number: below zero, work that is under way */
+struct CUstream_st { int number; CUstream next; CUcontext context; uint32_t life; };
 /* Attached, devices 0 … managed and swappable, a context of device 0 current; `capacity` bytes on each device. */
 void vmm_start(uint64_t capacity);
-struct gpud_control_device *vmm_control(uint32_t device);
+static inline struct gpud_control_device *vmm_control(uint32_t device)
+{
+    return &((struct gpud_control_page *)(void *)gpud_region.control)->device[device];
+}
 CUcontext vmm_context(int device, int which);   /* made current; `which` 0 or 1 */
+void vmm_end_context(void);                     /* the current one, until vmm_context has it again: as cuDevicePrimaryCtxReset */
 CUstream vmm_stream(int which);
 /* Host slots of so many bytes are added. */
 void vmm_host(uint64_t bytes);
@@ -29,10 +35,10 @@ extern uint64_t vmm_capacity, vmm_calls, vmm_violations;
 extern CUresult vmm_refuse_register;
 /* What the program has, as the driver sees it. */
 struct vmm_live {
-    uint64_t handles, handle_bytes, mapped_bytes, reservations, copies, creates;
+    uint64_t handles, handle_bytes, mapped_bytes, reservations, copies, creates, registered;
 };
 extern struct vmm_live vmm_live;
-/* Runs before each wait for an event of the mover's (NULL: nothing). */
+/* Runs before each wait for an event or a stream (NULL: nothing). */
 extern void (*vmm_at_wait)(void);
 bool vmm_is_mapped(uint64_t at);
 #endif

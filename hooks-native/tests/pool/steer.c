@@ -32,7 +32,7 @@ EXPORT int steer_host(int fd, uint64_t bytes)
 
 EXPORT int steer_out(uint64_t bytes, uint64_t *moved)
 {
-    return (int)gpud_swap_out(1, bytes, moved);
+    return (int)gpud_swap_out(1, bytes, 0, moved);
 }
 
 EXPORT int steer_in(uint64_t *moved)
@@ -43,6 +43,6 @@ EXPORT int steer_in(uint64_t *moved)
 EXPORT struct steer_counts steer_counts(void)
 {
     struct gpud_pool_counts counts = gpud_pool_counts(1);
-    return (struct steer_counts){ counts.resident, counts.idle, counts.host, counts.lazy, { gpud_swap_stats.most[0], gpud_swap_stats.most[1] },
+    return (struct steer_counts){ counts.resident, counts.idle, counts.host, counts.lazy, counts.pinned, { gpud_swap_stats.most[0], gpud_swap_stats.most[1] },
                                   gpud_load(&gpud_host_unpinned) };
 }

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 struct steer_counts {
-    uint64_t resident, idle, host, lazy, most[2], unpinned;
+    uint64_t resident, idle, host, lazy, pinned, most[2], unpinned;
 };
 void steer_attach(void);            /* device 0 is managed, as slot 1, and this program may be swapped */
 void steer_away(int away);          /* it has not the device; or has it */

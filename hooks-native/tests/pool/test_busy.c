@@ -64,7 +64,7 @@ int main(void)
     while (gpud_load_total(&ended) < THREADS) {
         pthread_rwlock_wrlock(&gate);
         gpud_store_total(&gpud_presence_at(2)->lock, GPUD_LOCK_NONE);
-        gpud_swap_out(2, swaps % 3 == 0 ? 8 * MIB : UINT64_MAX, &moved);
+        gpud_swap_out(2, swaps % 3 == 0 ? 8 * MIB : UINT64_MAX, 0, &moved);
         gpud_store_total(&gpud_presence_at(2)->lock, GPUD_LOCK_COMES_IN);
         enum gpud_swap_result result = gpud_swap_in(2, UINT64_MAX, 0, &moved);
         gpud_store_total(&gpud_presence_at(2)->lock, GPUD_LOCK_HAS);
@@ -76,7 +76,7 @@ int main(void)
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    gpud_swap_out(2, UINT64_MAX, &moved);
+    gpud_swap_out(2, UINT64_MAX, 0, &moved);
     CHECK(gpud_load(&wrong) == 0, "%u wrong answers or words", gpud_load(&wrong));
     CHECK(vmm_live.handles == 0 && vmm_live.reservations == 0 && gpud_host_used == 0 && vmm_violations == 0, "%llu handles, %llu addresses left",
           (unsigned long long)vmm_live.handles, (unsigned long long)vmm_live.reservations);

@@ -81,7 +81,7 @@ static void cycle(uint64_t bytes)
 {
     uint64_t moved;
     for (int tries = 0; tries < 3; tries++) {
-        enum gpud_swap_result out = gpud_swap_out(SLOT, bytes, &moved);
+        enum gpud_swap_result out = gpud_swap_out(SLOT, bytes, 0, &moved);
         balance();
         if (out == GPUD_SWAP_DONE || out == GPUD_SWAP_LITTLE)
             break;
@@ -109,15 +109,15 @@ static void story(void)
     get(1);
     get(2);
     uint64_t moved;
-    gpud_swap_out(SLOT, UINT64_MAX, &moved);
+    gpud_swap_out(SLOT, UINT64_MAX, 0, &moved);
     drop(4);
     drop(0);        /* while out */
     cycle(0);
     for (int i = 0; i < COUNT; i++)
         drop(i);
     /* A fault in the last frees may leave something for the next pass. */
-    gpud_swap_out(SLOT, UINT64_MAX, &moved);
-    gpud_swap_out(SLOT, UINT64_MAX, &moved);
+    gpud_swap_out(SLOT, UINT64_MAX, 0, &moved);
+    gpud_swap_out(SLOT, UINT64_MAX, 0, &moved);
     CHECK(gpud_chunk_lost == 0, "%llu bytes lost", (unsigned long long)gpud_chunk_lost);
     CHECK(vmm_live.handles == 0 && vmm_live.mapped_bytes == 0 && vmm_live.reservations == 0, "%llu handles, %llu mapped, %llu reservations left",
           (unsigned long long)vmm_live.handles, (unsigned long long)vmm_live.mapped_bytes, (unsigned long long)vmm_live.reservations);
@@ -134,7 +134,7 @@ static void dead_story(void)
         if (gpud_pool_takes(sizes[i]) && gpud_pool_alloc(&at, sizes[i]) == CUDA_SUCCESS)
             have[i].at = at;
     }
-    gpud_swap_out(SLOT, UINT64_MAX, &moved);
+    gpud_swap_out(SLOT, UINT64_MAX, 0, &moved);
     gpud_swap_in(SLOT, UINT64_MAX, 0, &moved);
     for (int i = 0; i < 3; i++) {
         if (have[i].at != 0)
@@ -148,7 +148,7 @@ static int child(uint64_t n, CUresult code, bool on)
 {
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(60);
+        alarm(300);
         vmm_start(256 * MIB);
         vmm_host(96 * MIB);
         vmm_fail(n, code, on);

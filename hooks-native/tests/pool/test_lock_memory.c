@@ -194,9 +194,57 @@ static void allocated_while_away(int copy)
     at = before;
 }
 
+/* Each wait of the mover lasts as long as a part of a swap may: the daemon is listened to in between. */
+static uint32_t slow_waits;
+static void slow(void)
+{
+    uint64_t until = gpud_now() + 250 * GPUD_MILLISECOND;
+
+    slow_waits++;
+    while (gpud_now() < until)
+        nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+}
+
+static void in_parts(void)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[SLOT];
+    CUdeviceptr more[3];
+    uint32_t parts = 0, longest = 0, before;
+
+    granted(60);
+    step();
+    for (int i = 0; i < 3; i++) {
+        CHECK(gpud_pool_alloc(&more[i], BYTES) == CUDA_SUCCESS, "memory");
+        memset((void *)(uintptr_t)more[i], i, BYTES);
+    }
+    set(GPUD_GATE_GRANT, 0);
+    step();
+    step();
+    lock->swap = (struct gpud_msg_memory){ .slot = SLOT, .bytes = 4 * BYTES };
+    lock->swapped = 0;
+    vmm_at_wait = slow;
+    for (bool done = false; !done && parts < 100; parts++) {
+        before = slow_waits;
+        done = gpud_lock_swap(SLOT, gpud_now());
+        longest = slow_waits - before > longest ? slow_waits - before : longest;
+    }
+    CHECK(parts > 1 && longest <= 3 && lock->swap.code == 1 && lock->swap.bytes == 4 * BYTES, "out in %u parts of up to %u waits", parts, longest);
+    granted(61);
+    for (parts = 0, longest = 0; parts < 100 && lock->state == GPUD_LOCK_COMES_IN; parts++) {
+        before = slow_waits;
+        step();
+        longest = slow_waits - before > longest ? slow_waits - before : longest;
+        CHECK(!(lock->flags & GPUD_LOCK_SHORT), "nothing is short");
+    }
+    vmm_at_wait = NULL;
+    CHECK(parts > 1 && longest <= 3 && lock->state == GPUD_LOCK_HAS && vmm_is_mapped(more[2]), "in in %u parts of up to %u waits", parts, longest);
+    for (int i = 0; i < 3; i++)
+        CHECK(*(unsigned char *)(uintptr_t)more[i] == i && gpud_pool_free(more[i]) == CUDA_SUCCESS, "contents");
+}
+
 int main(void)
 {
-    vmm_start(256 * MIB);
+    vmm_start(320 * MIB);
     vmm_host(256 * MIB);
     gpud_slots_start();
     for (int copy = 0; copy < 2; copy++) {
@@ -207,6 +255,7 @@ int main(void)
         lost_while_coming_in(copy);
         allocated_while_away(copy);
     }
+    in_parts();
     CHECK(vmm_violations == 0, "the driver was used wrongly");
     return check_summary("lock_memory");
 }

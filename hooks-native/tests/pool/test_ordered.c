@@ -2,7 +2,6 @@
 #include "fake_vmm.h"
 
 enum { INTERNAL = 3, RESERVED_NOW = 5, RESERVED_HIGH, USED_NOW, USED_HIGH };
-struct CUstream_st { int number; };
 
 static CUmemoryPool pool(int device) { return (CUmemoryPool)(uintptr_t)(0x100 + device); }
 
@@ -52,10 +51,45 @@ static void test_reuse(size_t bytes)
     CHECK(gpud_pool_free(b) == CUDA_SUCCESS, "by the plain call");
 }
 
+/* Whoever waits for a stream keeps nobody else from the pool. */
+static uint32_t waits, locked;
+static void others_go_on(void)
+{
+    waits++;
+    if (pthread_mutex_trylock(&gpud_pool_lock) == 0)
+        pthread_mutex_unlock(&gpud_pool_lock);
+    else
+        locked++;
+}
+
+static void test_waits_alone(void)
+{
+    vmm_capacity = 64 * MIB;
+    vmm_at_wait = others_go_on;
+    CUdeviceptr at = get(64 * MIB, 5);
+    vmm_stream(5)->number = -1;
+    drop(at, 5);
+    at = get(60 * MIB, 6);
+    CHECK(at != 0 && waits == 1 && locked == 0, "for want of memory it waits, and holds nobody: %u of %u", locked, waits);
+    drop(at, 6);
+    gpud_pool_trimmed(pool(0), 0);
+    for (int n = 1; n < 40; n++) {      /* one of the calls that a free makes is that for an event, and is refused; one puts it behind */
+        at = get(3 * MIB, 6);
+        vmm_fail((uint64_t)n, CUDA_ERROR_UNKNOWN, false);
+        drop(at, 6);
+        CHECK(!gpud_pool_owns(at), "freed");
+        vmm_fail(1, CUDA_SUCCESS, false);
+    }
+    CHECK(waits > 1 && locked == 0, "where no event can be had it waits, and holds nobody: %u of %u", locked, waits);
+    vmm_at_wait = NULL;
+    vmm_capacity = 1024 * MIB;
+}
+
 int main(void)
 {
     uint64_t moved;
     vmm_start(1024 * MIB);
+    test_waits_alone();
     CHECK(!gpud_pool_takes_ordered(100, pool(1), vmm_stream(1), 0), "another pool is the driver's");
     test_reuse(3 * MIB);
     test_reuse(1000);
@@ -83,7 +117,7 @@ int main(void)
     CHECK(at != 0, "waits rather than fails");
     vmm_stream(5)->number = 0;
     drop(at, 6);
-    gpud_swap_out(2, UINT64_MAX, &moved);
+    gpud_swap_out(2, UINT64_MAX, 0, &moved);
     CHECK(vmm_live.handles == 0 && vmm_live.reservations == 0 && vmm_violations == 0, "something is left");
     return check_summary("pool ordered");
 }

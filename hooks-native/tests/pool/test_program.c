@@ -237,6 +237,39 @@ static void test_ends(void)
     CHECK(left() == room && steer_counts().resident == 0, "%zu of %zu left after the context went", left(), room);
 }
 
+/* A handle of its memory, mapped at a second place: both show the same bytes, before, while and after all else is out. */
+static void test_handle(void)
+{
+    CUmemAccessDesc access = { { 1, 0 }, 3 };
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr at, other, second;
+    uint64_t moved;
+    OK(cuMemAlloc_v2(&at, 2 * MIB));
+    OK(cuMemAlloc_v2(&other, 4 * MIB));
+    put_word(at, 11);
+    steer_out(0, &moved);
+    uint64_t before = steer_counts().pinned;
+    OK(cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)at));
+    CHECK(steer_counts().pinned == before + 2 * MIB, "pinned");
+    OK(cuMemAddressReserve(&second, 2 * MIB, 0, 0, 0));
+    OK(cuMemMap(second, 2 * MIB, 0, handle, 0));
+    OK(cuMemSetAccess(second, 2 * MIB, &access, 1));
+    steer_away(1);
+    CHECK(steer_out(~0ull, &moved) == 1 && moved >= 4 * MIB && steer_counts().resident == 0, "all else leaves: %llu", (unsigned long long)moved);
+    steer_away(0);
+    CHECK(steer_in(&moved) == 0 && moved == 4 * MIB && word(second) == 11, "in");
+    put_word(second, 12);
+    CHECK(word(at) == 12, "one memory, two addresses");
+    OK(cuMemFree_v2(at));
+    CHECK(word(second) == 12, "it lasts as long as the handle");
+    OK(cuMemUnmap(second, 2 * MIB));
+    OK(cuMemAddressFree(second, 2 * MIB));
+    OK(cuMemRelease(handle));
+    OK(cuMemFree_v2(other));
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)at));
+    CHECK(steer_counts().pinned == before, "given back");
+}
+
 int main(int count, char **arguments)
 {
     if (count > 1) {
@@ -249,6 +282,7 @@ int main(int count, char **arguments)
     slots(320 * MIB);
     test_life(module);
     test_ordered(module);
+    test_handle();
     test_secret(arguments[0]);
     test_ends();
     return check_summary("pool program");

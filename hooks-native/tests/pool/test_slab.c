@@ -76,7 +76,7 @@ int main(void)
         if (have[i].at != 0)
             step(i);
     }
-    gpud_swap_out(2, UINT64_MAX, &moved);
+    gpud_swap_out(2, UINT64_MAX, 0, &moved);
     CHECK(vmm_live.handles == 0 && vmm_live.reservations == 0 && gpud_pool_counts(2).resident == 0, "something is left");
     CHECK(gpud_pool_alloc_pitch(&at, &pitch, 1001, 7, 4) == CUDA_SUCCESS && pitch == 1024 && gpud_pool_size(at) == 7168, "pitched");
     CHECK(gpud_pool_alloc_pitch(&at, &pitch, 1001, 7, 5) == CUDA_ERROR_INVALID_VALUE &&

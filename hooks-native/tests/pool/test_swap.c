@@ -27,7 +27,7 @@ static bool holds(CUdeviceptr at, size_t bytes, unsigned char value)
 static uint64_t out(uint64_t bytes, enum gpud_swap_result wanted)
 {
     uint64_t moved = 0;
-    enum gpud_swap_result result = gpud_swap_out(SLOT, bytes, &moved);
+    enum gpud_swap_result result = gpud_swap_out(SLOT, bytes, 0, &moved);
     CHECK(result == wanted, "out is %d, not %d", result, wanted);
     return moved;
 }
@@ -74,6 +74,25 @@ static void test_deficit(void)
     clear(at, 4);
 }
 
+/* The time is up at once: each call moves something, and says that there is more. */
+static void test_parts(void)
+{
+    CUdeviceptr at[4];
+    uint64_t moved, sum = 0, calls = 1;
+    for (int i = 0; i < 4; i++)
+        at[i] = get(64 * MIB, (unsigned char)(i + 1));
+    enum gpud_swap_result result;
+    for (; (result = gpud_swap_out(SLOT, 256 * MIB - sum, 1, &moved)) == GPUD_SWAP_MORE && calls < 100; calls++, sum += moved)
+        CHECK(moved == 64 * MIB, "one chunk each time");
+    CHECK(result == GPUD_SWAP_DONE && sum + moved == 256 * MIB && calls == 4, "%llu calls, %d", (unsigned long long)calls, result);
+    for (sum = 0, calls = 1; (result = gpud_swap_in(SLOT, UINT64_MAX, 1, &moved)) == GPUD_SWAP_MORE && calls < 100; calls++, sum += moved)
+        CHECK(moved == 64 * MIB, "one chunk each time");
+    CHECK(result == GPUD_SWAP_DONE && sum + moved == 256 * MIB && calls == 4, "%llu calls, %d", (unsigned long long)calls, result);
+    for (int i = 0; i < 4; i++)
+        CHECK(holds(at[i], 64 * MIB, (unsigned char)(i + 1)), "contents of %d", i);
+    clear(at, 4);
+}
+
 /* The host tier is full: the rest stays, and all is as it was. Then somebody has more. */
 static void test_full(void)
 {
@@ -109,24 +128,6 @@ static void test_no_memory(void)
     for (int i = 0; i < 4; i++)
         CHECK(holds(at[i], 64 * MIB, (unsigned char)(i + 1)), "contents of %d", i);
     clear(at, 4);
-}
-
-/* A host copy that has changed never reaches the device. */
-static void test_corrupt(void)
-{
-    CUdeviceptr at = get(4 * MIB, 7);
-    out(4 * MIB, GPUD_SWAP_DONE);
-    pthread_mutex_lock(&gpud_pool_lock);
-    uint32_t unit = gpud_span_at(at)->chunk[1].host;
-    pthread_mutex_unlock(&gpud_pool_lock);
-    struct gpud_stretch stretch = gpud_host_stretch(&unit, MIB);
-    stretch.at[123456] ^= 4;
-    in(GPUD_SWAP_CORRUPT);
-    CHECK(!vmm_is_mapped(at + 2 * MIB), "no data, but an error");
-    stretch.at[123456] ^= 4;
-    in(GPUD_SWAP_DONE);
-    CHECK(holds(at, 4 * MIB, 7), "contents");
-    clear(&at, 1);
 }
 
 /* Without the device: addresses, backed at the next turn; coming in: memory as far as there is some. */
@@ -219,12 +220,71 @@ static void test_refused(void)
     vmm_host(64 * MIB);
     CUdeviceptr at = get(4 * MIB, 5);
     out(4 * MIB, GPUD_SWAP_DONE);
-    CHECK(gpud_host_unpinned == 64 * MIB, "%llu unpinned", (unsigned long long)gpud_host_unpinned);
+    CHECK(gpud_host_unpinned == gpud_host_bytes, "%llu unpinned: the context of the others has gone", (unsigned long long)gpud_host_unpinned);
     in(GPUD_SWAP_DONE);
     CHECK(holds(at, 4 * MIB, 5), "unpinned copies are as good");
     clear(&at, 1);
     CHECK(gpud_host_add(open("/dev/null", 0), 2 * MIB) == -EINVAL && gpud_host_add(-1, 2 * MIB) < 0 && gpud_host_add(-1, 5) == -EINVAL,
           "what is no memory of that size is refused");
+}
+
+/* The context that our streams and page-locked slots are of ends and begins anew, while the program has no memory at all. */
+static void test_reset(void)
+{
+    vmm_refuse_register = CUDA_SUCCESS;
+    CUcontext context = vmm_context(0, 0);
+    vmm_end_context();
+    gpud_pool_context_gone(0, NULL);
+    CHECK(gpud_host_unpinned == 0, "nobody has been asked yet");
+    CHECK(vmm_context(0, 0) == context, "the driver gives it the same value");
+    vmm_live.registered = 0;
+    CUdeviceptr at = get(4 * MIB, 5);
+    out(4 * MIB, GPUD_SWAP_DONE);
+    CHECK(vmm_live.registered == gpud_host_bytes, "%llu of %llu bytes page-locked again", (unsigned long long)vmm_live.registered,
+          (unsigned long long)gpud_host_bytes);
+    in(GPUD_SWAP_DONE);
+    CHECK(holds(at, 4 * MIB, 5), "contents");
+    clear(&at, 1);
+}
+
+/* Slots that come bit by bit: one that lies in all of them keeps what is written into it. */
+static void test_many_regions(void)
+{
+    uint64_t before = gpud_host_bytes, wrong = 0;
+    uint32_t first;
+    for (int i = 0; i < 300; i++)
+        vmm_host(2 * MIB);
+    CHECK(gpud_host_bytes == before + 600 * MIB && gpud_host_take(gpud_host_bytes, &first), "all of them");
+    for (int look = 0; look < 2; look++) {
+        uint32_t unit = first;
+        for (uint64_t at = 0; at < gpud_host_bytes; at += 2 * MIB) {
+            uint64_t *word = (uint64_t *)(void *)gpud_host_stretch(&unit, 2 * MIB).at;
+            wrong += look && *word != at;
+            *word = at;
+        }
+        CHECK(unit == UINT32_MAX && wrong == 0, "%llu wrong", (unsigned long long)wrong);
+    }
+    gpud_host_give(first);
+}
+
+/* A host copy that has changed never reaches the device, and nothing waits for it: the rest comes in, the program goes on. */
+static void test_corrupt(void)
+{
+    CUdeviceptr at = get(6 * MIB, 7);
+    out(6 * MIB, GPUD_SWAP_DONE);
+    pthread_mutex_lock(&gpud_pool_lock);
+    uint32_t unit = gpud_span_at(at)->chunk[1].host;
+    pthread_mutex_unlock(&gpud_pool_lock);
+    struct gpud_stretch stretch = gpud_host_stretch(&unit, MIB);
+    stretch.at[123456] ^= 4;
+    CHECK(in(GPUD_SWAP_DONE) == 4 * MIB && gpud_pool_lacks(SLOT) == 0, "nothing is tried again");
+    CHECK(!vmm_is_mapped(at + 2 * MIB) && vmm_is_mapped(at) && vmm_is_mapped(at + 4 * MIB), "no data, but an error");
+    CHECK(gpud_pool_counts(SLOT).lost == 2 * MIB && gpud_load(&gpud_activity()->errors) > 0, "and it is counted");
+    CHECK(out(6 * MIB, GPUD_SWAP_LITTLE) == 4 * MIB && in(GPUD_SWAP_DONE) == 4 * MIB, "the rest goes on");
+    CHECK(gpud_pool_free(at) == CUDA_SUCCESS, "free");
+    out(UINT64_MAX, GPUD_SWAP_LITTLE);
+    CHECK(gpud_pool_counts(SLOT).lost == 0 && vmm_live.handles == 0 && vmm_live.reservations == 0, "nothing else is left");
+    CHECK(gpud_host_used == 2 * MIB, "but that slot, which nobody gets any more");
 }
 
 int main(void)
@@ -233,13 +293,16 @@ int main(void)
     vmm_host(200 * MIB);
     vmm_host(120 * MIB);
     test_deficit();
+    test_parts();
     test_full();
     test_no_memory();
-    test_corrupt();
     test_away();
     test_middle();
     test_context();
     test_refused();
+    test_reset();
+    test_many_regions();
+    test_corrupt();
     CHECK(vmm_violations == 0 && gpud_chunk_lost == 0, "wrong uses");
     return check_summary("pool swap");
 }

@@ -22,9 +22,9 @@ static inline long check_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Waits until `condition` holds; fails after ten seconds. */
+/* Waits until `condition` holds; fails after a minute. */
 #define EVENTUALLY(condition, ...) do { \
-        long eventually_end = check_ms() + 10000; \
+        long eventually_end = check_ms() + 60000; \
         while (!(condition)) { \
             CHECK(check_ms() < eventually_end, __VA_ARGS__); \
             nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL); \

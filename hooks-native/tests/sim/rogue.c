@@ -211,7 +211,8 @@ static void *forker(void *unused)
     while (!opened && forked < 500) {
         if (!fork()) {
             close(1);
-            sleep(4);                   /* has a copy of whatever was open */
+            close(2);
+            sleep(10);                  /* has a copy of whatever was open */
             _exit(0);
         }
         forked++;

@@ -18,7 +18,7 @@ from typing import IO, Any
 CLIENT = os.environ.get("GPUD_TEST_SIM_CLIENT", "sim_client")
 SEED = int(os.environ.get("GPUD_TEST_SEED", str(random.SystemRandom().randrange(1 << 31))))
 KILLS = int(os.environ.get("GPUD_TEST_KILLS", "200"))
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 GIB = 1 << 30
 Process = subprocess.Popen[str]
 
@@ -70,7 +70,7 @@ class Node:
 
     def run(self, *arguments: object, expected: int = 0, **environment: str) -> list[str]:
         process = self.start(*arguments, **environment)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=2 * DEADLINE_S)
         assert process.returncode == expected, f"{arguments}: exit {process.returncode}: {out}{err}"
         return out.splitlines()
 

@@ -111,7 +111,7 @@ def test_device_process_dies() -> None:
         line(client)
         _, _, pid = n.info()
         os.kill(pid, signal.SIGKILL)
-        out, _ = client.communicate(timeout=20)
+        out, _ = client.communicate(timeout=120)
         assert (client.returncode, out.splitlines()[-1]) == (4, "gone -32")
         assert n.info()[2] != pid
 
@@ -119,7 +119,7 @@ def test_device_process_dies() -> None:
 def test_fork() -> None:
     with node("fork") as n:
         process = n.start("fork")
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
         assert (process.returncode, out) == (-signal.SIGKILL, "freed\n"), err
 
 
@@ -153,7 +153,7 @@ def test_limits_of_the_starter() -> None:
             if limit == "ulimit -n 8":  # the device process has its files, this client has not
                 line(n.start("hold", 1 << 20))
             command = ["sh", "-c", f"{limit}; exec {CLIENT} info"]
-            done = subprocess.run(command, env=n.env, text=True, capture_output=True, timeout=30)
+            done = subprocess.run(command, env=n.env, text=True, capture_output=True, timeout=120)
             assert done.returncode == 3, done
             assert said in done.stdout
 

@@ -249,7 +249,7 @@ static char *run(const char *program, long *host_timed)
 }
 
 /* Runs in which the host's time got in (a hypervisor took the processor away for milliseconds, say) count for nothing, as the log says;
- * but they are few, and the others are all the same. */
+ * but not most, and the others are all the same. */
 int main(int argc, char **argv)
 {
     char self[4096], first[MAX_TIMES * 16] = "";
@@ -259,7 +259,7 @@ int main(int argc, char **argv)
     self[n > 0 ? n : 0] = 0;
     pid_t busy[2] = { busy_loop(), busy_loop() };
     int good = 0, disturbed = 0, runs = argc > 1 ? atoi(argv[1]) : 10;
-    while (good < runs && disturbed <= runs / 4 && !check_failures) {
+    while (good < runs && disturbed <= runs && !check_failures) {
         long host_timed = 0;
         const char *said = run(self, &host_timed);
         CHECK(said, "run %d failed", good + disturbed);

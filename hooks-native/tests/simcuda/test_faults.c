@@ -130,10 +130,10 @@ static void case_stall(void)
     int64_t before = now_ms();
     OK(cuCtxSynchronize());
     int64_t took = now_ms() - before;
-    CHECK(took >= 150 && took < 5000, "%lld ms", (long long)took);
+    CHECK(took >= 3000, "%lld ms", (long long)took);
     before = now_ms();
     OK(cuCtxSynchronize());
-    CHECK(now_ms() - before < 150, "%lld ms", (long long)(now_ms() - before));
+    CHECK(now_ms() - before < 2000, "%lld ms", (long long)(now_ms() - before));
 }
 
 static void case_kill(void)
@@ -210,14 +210,14 @@ static void case_lost(void)
     OK(cuStreamCreate(&stream, 1));
     OK(cuEventCreate(&event, 0));
     void *params[] = {&data, &one, &one};
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 400; i++)
         OK(cuLaunchKernel(slow, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
     OK(cuEventRecord(event, stream));
     tell("started");
     int64_t before = now_ms();
     EXPECT(CUDA_ERROR_UNKNOWN, cuEventSynchronize(event));
     EXPECT(CUDA_ERROR_UNKNOWN, cuStreamSynchronize(stream));
-    CHECK(now_ms() - before < 3000, "woken after %lld ms", (long long)(now_ms() - before));
+    CHECK(now_ms() - before < 10000, "woken after %lld ms", (long long)(now_ms() - before));
     EXPECT(CUDA_ERROR_UNKNOWN, cuMemAlloc_v2(&any, 16));
     EXPECT(CUDA_ERROR_UNKNOWN, cuLaunchKernel(slow, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
     EXPECT(CUDA_ERROR_UNKNOWN, cuEventQuery(event));
@@ -400,7 +400,7 @@ int main(int argc, char **argv)
     alone("every", "cuDeviceGet: fail 999 every 3", "at use 3 of cuDeviceGet");
     alone("pass", "cuMemGetInfo: fail 1", "");
     alone("suffix", "cuLaunchKernel_ptsz: fail LAUNCH_OUT_OF_RESOURCES; cuDeviceGetN?me: fail not_found", "cuLaunchKernel_ptsz");
-    alone("stall", "cuCtxSynchronize: stall 150ms at 1", "stall at use 1");
+    alone("stall", "cuCtxSynchronize: stall 3000ms at 1", "stall at use 1");
     alone("sticky", "cuCtxSynchronize: fail ILLEGAL_ADDRESS", "ERROR_ILLEGAL_ADDRESS");
     alone("init", "cuInit: fail NO_DEVICE at 1", "cuInit");
     test_garbage();

@@ -25,7 +25,7 @@ static int child(void)
 {
     CUcontext ctx;
     CUdeviceptr at;
-    alarm(10);                          /* a child that hangs */
+    alarm(60);                          /* a child that hangs */
     CUresult result = cuInit(0);
     if (!result)
         return cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx) || cuMemAlloc_v2(&at, 64) ? WRONG : HAS_OWN;

@@ -202,7 +202,7 @@ static void watcher(int socket)
     CHECK(pid && files > 2, "no device process");
     nudge(socket);
     for (char c; recv(socket, &c, 1, 0) == 1;) {
-        for (int i = 0; i < 10000 && (left() != before || files_of(pid) != files); i++)
+        for (int i = 0; i < 60000 && (left() != before || files_of(pid) != files); i++)
             usleep(1000);
         CHECK(left() == before, "%zd bytes are lost", (ssize_t)(before - left()));
         CHECK(files_of(pid) == files, "%d files are open, and were %d", files_of(pid), files);

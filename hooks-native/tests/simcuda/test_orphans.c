@@ -87,7 +87,7 @@ static void orphan(int socket)
         CHECK((intptr_t)result == CUDA_ERROR_UNKNOWN, "way %d: %d", i, (int)(intptr_t)result);
     }
     clock_gettime(CLOCK_MONOTONIC, &after);
-    CHECK(after.tv_sec - before.tv_sec < 5, "%ld s until all knew", (long)(after.tv_sec - before.tv_sec));
+    CHECK(after.tv_sec - before.tv_sec < 30, "%ld s until all knew", (long)(after.tv_sec - before.tv_sec));
     EXPECT(CUDA_ERROR_UNKNOWN, cuCtxSynchronize());
     EXPECT(CUDA_ERROR_UNKNOWN, cuMemAlloc_v2(&data, 64));
     OK(cuDevicePrimaryCtxRelease_v2(0));

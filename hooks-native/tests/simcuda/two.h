@@ -76,7 +76,7 @@ static inline pid_t begin(void (*part)(int), int socket, int other)
     if (pid)
         return pid;
     close(other);
-    alarm(60);                          /* a test that hangs says so */
+    alarm(300);                         /* a test that hangs says so */
     check_count = check_failures = 0;
     part(socket);
     fflush(stdout);
@@ -104,7 +104,7 @@ static inline void both(const char *name, void (*first)(int), void (*second)(int
 /* Until the device's free memory is `bytes` again: the device process hears of ends and closings by itself. */
 static inline void all_back(size_t bytes)
 {
-    for (int i = 0; i < 5000 && left() != bytes; i++)
+    for (int i = 0; i < 60000 && left() != bytes; i++)
         usleep(1000);
     CHECK(left() == bytes, "%zd bytes are lost", (ssize_t)(bytes - left()));
 }

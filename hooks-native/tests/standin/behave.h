@@ -158,6 +158,8 @@ static inline CUresult standin_launch_kernel(CUfunction f, unsigned int gx, unsi
 #define do_cuArrayCreate do_cuArrayCreate_v2
 #define do_cuArray3DCreate do_cuArrayCreate_v2
 #define do_cuMemRetainAllocationHandle(handle, at) (*(handle) = (CUmemGenericAllocationHandle)(uintptr_t)(at), CUDA_SUCCESS)
+#define do_cuMemGetHandleForAddressRange(handle, at, bytes, type, flags) ((void)(handle), (void)(at), (void)(bytes), (void)(type), (void)(flags), CUDA_SUCCESS)
+#define do_cuMulticastBindAddr(group, offset, at, bytes, flags) ((void)(group), (void)(offset), (void)(at), (void)(bytes), (void)(flags), CUDA_SUCCESS)
 #define do_cuMemMap(at, bytes, offset, handle, flags) ((void)(at), (void)(bytes), (void)(offset), (void)(handle), (void)(flags), CUDA_SUCCESS)
 #define do_cuMemUnmap(at, bytes) ((void)(at), (void)(bytes), CUDA_SUCCESS)
 #define do_cuGraphAddNode(node, graph, before, count, params) \
