@@ -134,6 +134,14 @@ void gpud_aim_finished(struct gpud_window *window, const struct gpud_group *head
     }
 }
 
+void gpud_aim_passed(struct gpud_window *window, const struct gpud_group *head, uint64_t now)
+{
+    uint64_t end = began(window, head) + (uint64_t)(window->expected * weight(head));
+
+    window->finished_ns = end < now ? end : now;
+    window->unfinished_ns = window->waited_ns = window->asked = 0;
+}
+
 bool gpud_aim_wants_check(struct gpud_window *window, uint64_t now)
 {
     uint32_t after = now >= window->checked_ns + CHECK_NS && window->check_after > CHECK_FEW ? CHECK_FEW : window->check_after;

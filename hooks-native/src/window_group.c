@@ -7,6 +7,7 @@
 #define FEW 15                      /* of so many launches a group costs, with its event and one question, 133 calls per 1,000 */
 #define SHORT_NS (100 * GPUD_MICROSECOND)   /* a group so short is over before anybody could have been late for it */
 #define ON_TIME_NS (50 * GPUD_MICROSECOND)  /* whoever asks later than this after it meant to was kept by something else */
+#define KEPT_NS (200 * GPUD_MICROSECOND)    /* … and later than this, for longer than a sleep overruns */
 #define LARGE 16                    /* windows of so many launches, or more, have groups of FEW launches, or more */
 
 /* An event costs calls, and nothing of a group is known to be finished before all of it is. So small windows have groups of a
@@ -230,6 +231,8 @@ void gpud_group_ask(uint32_t device, uint64_t now)
     struct gpud_window *window = &gpud_windows[device];
     const struct gpud_group *head = gpud_aim_head(window);
     uint64_t waited_ns = window->waited_ns;
+    bool late = waited_ns != 0 && now > waited_ns + KEPT_NS, more = false;
+    bool small = gpud_group_size(&window->limit, window->cost_ns) < FEW;
     struct asking asking;
 
     if (head == NULL || !asking_begin(&asking, device))
@@ -241,21 +244,34 @@ void gpud_group_ask(uint32_t device, uint64_t now)
         asking.calls++;
         CUresult result = real.cuEventQuery(group->event);
         if (result == CUDA_ERROR_NOT_READY) {
-            if (group == head) {
+            if (group == head && (late || !more)) {
                 window->unfinished_ns = now;
                 window->asked++;
             }
+            if (more)
+                break;
             continue;
         }
         if (result == CUDA_ERROR_DEINITIALIZED)
             gpud_store_total(&gpud_exiting, 1);
         /* Finished, or failed: then nothing of it runs any more either. */
         uint64_t took_ns = now - group->began_ns;
-        if (group == head)
+        bool first = window->unfinished_ns == 0;
+        if (group == head && !more)
             gpud_aim_finished(window, head, now);
+        else if (group == head)
+            gpud_aim_passed(window, head, now);
         gpud_group_remove(window, i);
-        check_dry(window, &asking, took_ns, waited_ns, now);
-        break;              /* there is room now; whether more is finished can wait */
+        /* What is believed to be still running is waited for, while the device may have nothing to do. Whoever was kept from asking in
+         * time asks on; so does who found it finished at once where groups are small, and a question more costs little beside them. */
+        if (!late && !(small && first)) {
+            if (!more)
+                check_dry(window, &asking, took_ns, waited_ns, now);
+            break;
+        }
+        more = true;
+        head = gpud_aim_head(window);
+        i--;
     }
     asking_end(&asking);
 }

@@ -90,6 +90,8 @@ uint64_t gpud_aim(struct gpud_window *window, uint64_t now);           /* when t
 uint64_t gpud_aim_wake(struct gpud_window *window, uint64_t now);      /* … and until when whoever will ask may sleep */
 /* It is finished: learns from that, before it is removed. */
 void gpud_aim_finished(struct gpud_window *window, const struct gpud_group *head, uint64_t now);
+/* It is finished too, found by a question that was late for the one before it: says little of how long it took. */
+void gpud_aim_passed(struct gpud_window *window, const struct gpud_group *head, uint64_t now);
 /* Was nothing at all left to run when a group was found finished? Then that was late. */
 bool gpud_aim_wants_check(struct gpud_window *window, uint64_t now);
 void gpud_aim_checked(struct gpud_window *window, bool dry, uint64_t now);
