@@ -8,6 +8,8 @@
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
+# Many tests wait for programs of theirs, so there may be more at a time than processors.
+WORKERS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 BENCHES := $(patsubst bench/%.py,%,$(shell grep -l __main__ bench/*.py))
@@ -17,7 +19,7 @@ demo: build
 	$(BIN)/gpud demo
 
 test: build native-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 build: $(VENV)/.built
 

@@ -1,4 +1,4 @@
-"""What gpud costs before the first launch, and at rest: attach, `gpud run`, a daemon with nothing to do."""
+"""What gpud costs before the first launch, and at rest: attach, `gpud run`, `gpud ps`, a daemon with nothing to do."""
 
 import json
 import statistics
@@ -24,7 +24,7 @@ def init_ms(node: Node, binary: Path, managed: bool) -> float:
 def run_ms(command: list[str], environment: dict[str, str]) -> float:
     """Wall ms of a command."""
     begin = time.perf_counter()
-    subprocess.run(command, env=environment, check=True)
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
     return (time.perf_counter() - begin) * 1e3
 
 
@@ -79,13 +79,15 @@ def main() -> None:
             attached.append(init_ms(node, binary, managed=True))
         rows.append(row_of_runs("init_ms", plain, "ms"))
         rows.append(row_of_runs("attach_ms", [a - statistics.median(plain) for a in attached], "ms", 5.0))
-        gpud = [str(Path(sys.executable).with_name("gpud")), "run", "true"]
-        true, added = [], []
+        gpud = str(Path(sys.executable).with_name("gpud"))
+        true, added, asked = [], [], []
         for _ in range(RUNS):
             true.append(run_ms(["true"], node.environment))
-            added.append(run_ms(gpud, node.environment) - true[-1])
+            added.append(run_ms([gpud, "run", "true"], node.environment) - true[-1])
+            asked.append(run_ms([gpud, "ps"], node.environment))
         rows.append(row_of_runs("true_ms", true, "ms"))
         rows.append(row_of_runs("run_true_added_ms", added, "ms", 45.0))
+        rows.append(row_of_runs("ps_ms", asked, "ms", 150.0))
         rows.append(worst("idle_wakeups_per_s", rest, 0.0))
         client = node.run([binary, "1", "1000"], stdin=subprocess.PIPE)
         assert client.stdout is not None

@@ -11,13 +11,24 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from gpud.config_file import NAME, FileConfig, config_dirs, read_config_files
+from gpud.config_file import (
+    NAME,
+    ControlConfig,
+    FileConfig,
+    JournalConfig,
+    MetricsConfig,
+    TelemetryConfig,
+    config_dirs,
+    read_config_files,
+)
 from gpud.model.errors import SetupError, UsageError
 from gpud.model.units import SECOND
 from gpud.native import native_dir, shipped_policies
 
 LONGEST_SOCKET_PATH = 107
 """Bytes: what fits into sockaddr_un with its closing zero."""
+SYSTEM_RUNTIME_DIR = Path("/run/gpud")
+_SOCKET = "control.sock"
 LOG_LEVELS = ("error", "warning", "info", "debug")
 DEFAULT_PROFILE = "a100-40gb"
 
@@ -61,7 +72,7 @@ class Config(NamedTuple):
     """What one daemon, or one command that talks to it, needs to know."""
 
     runtime_dir: Path
-    """Holds the sockets, the lock and the state file; 0700."""
+    """Holds the sockets, the lock and the state file; 0700, or 0755 of the machine's daemon."""
     log_level: str
     native_dir: Path
     """Holds libgpud_hook.so and sim/."""
@@ -78,6 +89,14 @@ class Config(NamedTuple):
     """Label → who may claim it (config_file.py)."""
     plugins: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     """Plugin → its settings."""
+    control: ControlConfig = ControlConfig()
+    """Who may ask the daemon what."""
+    telemetry: TelemetryConfig = TelemetryConfig()
+    """Which traces leave the daemon."""
+    metrics: MetricsConfig = MetricsConfig()
+    """Where metrics go."""
+    journal: JournalConfig = JournalConfig()
+    """What happened, on disk."""
     system: bool = False
     """The machine's daemon, not one user's: it believes a claim of others only if `claims` allows it."""
     lease_ns: int = 3 * SECOND
@@ -91,7 +110,15 @@ class Config(NamedTuple):
 
     @property
     def control_socket(self) -> Path:
-        return self.runtime_dir / "control.sock"
+        return self.runtime_dir / _SOCKET
+
+    @property
+    def metrics_socket(self) -> Path:
+        return self.runtime_dir / "metrics.sock"
+
+    @property
+    def journal_dir(self) -> Path:
+        return self.journal.directory or self.state_dir / "journal"
 
     @property
     def lock_file(self) -> Path:
@@ -110,9 +137,10 @@ def load_config(
     sim: str | None = None,
     policies: str | None = None,
     policy: str | None = None,
+    serving: bool = False,
 ) -> Config:
     """Flags (as typed; None = not given) over environment over gpud.toml over defaults. `sim`: a profile, "" for the
-    default one.
+    default one. `serving`: for a daemon of one's own, never the system's.
 
     Raises UsageError that names the flag, the variable or file and key, what was wrong with it and what is allowed.
     """
@@ -122,7 +150,7 @@ def load_config(
     level = log or environ.get("GPUD_LOG") or "warning"
     if level not in LOG_LEVELS:
         raise UsageError(f"{'--log' if log else 'GPUD_LOG'}: {level!r} is not one of {', '.join(LOG_LEVELS)}")
-    directory = _runtime_dir(environ, runtime_dir)
+    directory = _runtime_dir(environ, runtime_dir, serving=serving)
     file = read_config_files(environ)
     found, by = _policies(environ, policies, file)
     return Config(
@@ -132,10 +160,18 @@ def load_config(
         sim=_sim(environ, sim, directory),
         policies=found,
         policies_by=by,
-        state_dir=_state_dir(environ, directory if runtime_dir or environ.get("GPUD_RUNTIME_DIR") else None),
+        state_dir=_state_dir(
+            environ,
+            directory if runtime_dir or environ.get("GPUD_RUNTIME_DIR") else None,
+            of_machine=directory == SYSTEM_RUNTIME_DIR,
+        ),
         applied=policy,
         claims=file.claims,
         plugins=file.plugins,
+        control=file.control,
+        telemetry=file.telemetry,
+        metrics=file.metrics,
+        journal=file.journal,
         system=os.geteuid() == 0,
     )
 
@@ -145,10 +181,14 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     return sorted(name for name in environ if name.startswith("GPUD_") and name not in VARIABLES)
 
 
-def make_runtime_dir(directory: Path) -> None:
-    """Creates the runtime directory with mode 0700, or checks that it is ours alone. Raises SetupError."""
+def make_runtime_dir(directory: Path, *, everybody: bool = False) -> None:
+    """Creates the runtime directory with mode 0700, or 0755 where everybody may come in, or checks that nobody else may
+    write it. Raises SetupError."""
     try:
+        there = directory.exists()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if everybody and not there:
+            directory.chmod(0o755)  # whatever the umask says; one that was there is as its maker wants it
     except OSError as error:
         raise SetupError(
             f"cannot make the runtime directory {directory}: {error.strerror}; "
@@ -179,7 +219,7 @@ def check_runtime_dir(directory: Path) -> None:
         raise SetupError(f"others may write the runtime directory {directory}; chmod 0700 {directory}")
 
 
-def _runtime_dir(environ: Mapping[str, str], flag: str | None) -> Path:
+def _runtime_dir(environ: Mapping[str, str], flag: str | None, *, serving: bool) -> Path:
     given = flag or environ.get("GPUD_RUNTIME_DIR")
     name = "--runtime-dir" if flag else "GPUD_RUNTIME_DIR"
     if given:
@@ -191,12 +231,14 @@ def _runtime_dir(environ: Mapping[str, str], flag: str | None) -> Path:
         if not directory.is_absolute():
             raise UsageError(f"XDG_RUNTIME_DIR: {environ['XDG_RUNTIME_DIR']!r} is not an absolute path")
     elif os.geteuid() == 0:
-        directory = Path("/run/gpud")
+        directory = SYSTEM_RUNTIME_DIR
     else:
         uid = os.geteuid()
         users = Path(f"/run/user/{uid}")
         ours = users.is_dir() and users.stat().st_uid == uid
         directory = users / "gpud" if ours else Path(f"/tmp/gpud-{uid}")
+    if not given and not serving and not (directory / _SOCKET).exists() and (SYSTEM_RUNTIME_DIR / _SOCKET).exists():
+        directory = SYSTEM_RUNTIME_DIR  # the user has no daemon, and the machine has
     if "\0" in str(directory):
         raise UsageError(f"{name}: a path cannot hold a zero byte")
     length = len(os.fsencode(directory / "control.sock"))
@@ -253,8 +295,9 @@ def _policies(environ: Mapping[str, str], flag: str | None, file: FileConfig) ->
     return next((directory for directory in usual if directory.is_dir()), shipped_policies()), "default"
 
 
-def _state_dir(environ: Mapping[str, str], runtime_dir: Path | None) -> Path:
-    """`runtime_dir`: one that was named, whose daemon then keeps its state there, apart from all others."""
+def _state_dir(environ: Mapping[str, str], runtime_dir: Path | None, *, of_machine: bool) -> Path:
+    """`runtime_dir`: one that was named, whose daemon then keeps its state there, apart from all others. `of_machine`:
+    it is the machine's daemon that is asked."""
     for name in ("GPUD_STATE_DIR", "XDG_STATE_HOME"):
         if environ.get(name) and not os.path.isabs(environ[name]):
             raise UsageError(f"{name}: {environ[name]!r} is not an absolute path")
@@ -262,7 +305,7 @@ def _state_dir(environ: Mapping[str, str], runtime_dir: Path | None) -> Path:
         return Path(environ["GPUD_STATE_DIR"])
     if runtime_dir is not None:
         return runtime_dir / "state"
-    if os.geteuid() == 0:
+    if os.geteuid() == 0 or of_machine:
         return Path("/var/lib/gpud")
     if environ.get("XDG_STATE_HOME"):
         return Path(environ["XDG_STATE_HOME"]) / "gpud"

@@ -10,26 +10,37 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import trio
 
+import gpud
 from gpud.config import Config, SimConfig, make_runtime_dir, unknown_variables
 from gpud.control.answers import Answers
+from gpud.control.audit import Audit
+from gpud.control.authorised import Authorised
+from gpud.control.authority import Rules
+from gpud.control.changes import Changes
+from gpud.control.feeds import open_feeds
 from gpud.control.server import open_control
 from gpud.devices import inventory
 from gpud.devices.nvml import Driver, Usage, open_driver
 from gpud.engine import saved
 from gpud.engine.board import Board
 from gpud.engine.history import History
+from gpud.engine.live import Facts
 from gpud.engine.plan import stack_text
 from gpud.engine.plugin_guard import GuardedPlugins
 from gpud.engine.plugin_signals import open_plugin_signals
 from gpud.engine.reload import Reloader, open_reload
+from gpud.engine.reload_steps import Steps
 from gpud.engine.service import ADOPT_NS, Engine, open_engine
 from gpud.engine.state import State
 from gpud.engine.state_file import StateFile
+from gpud.engine.watching import Watching
 from gpud.hooks import identity
 from gpud.hooks.pages import open_pages
 from gpud.hooks.sessions import listen, open_sessions
@@ -40,6 +51,11 @@ from gpud.model.ids import uuid_text
 from gpud.model.views import DeviceView
 from gpud.policies.placement import DeviceFacts
 from gpud.policies.plugins.installed import InstalledPlugins
+from gpud.service_manager import Manager, Passed, take_sockets
+from gpud.telemetry.journal_file import JournalFile, open_journal
+from gpud.telemetry.journal_lines import Begin
+from gpud.telemetry.scraped import open_metrics
+from gpud.telemetry.traces import open_traces
 
 log = logging.getLogger("gpud.daemon")
 
@@ -56,13 +72,14 @@ def serve(config: Config) -> int:
     with open_log(config.log_level):
         for name in unknown_variables(os.environ):
             log.warning("%s is set, but nothing in gpud reads it; is it misspelt?", name)
-        make_runtime_dir(config.runtime_dir)
-        with hold_lock(config):
+        make_runtime_dir(config.runtime_dir, everybody=config.system)
+        passed = take_sockets(config, os.environ)
+        with Manager() as manager, hold_lock(config, passed=passed.control is not None):
             _raise_limits()
             if config.sim is not None:
                 os.environ |= sim_environment(config.sim)
             try:
-                trio.run(run, config)
+                trio.run(partial(run, config, passed=passed, manager=manager))
             except BaseExceptionGroup as group:
                 ours, others = group.split(GpudError)
                 if others is not None or ours is None:
@@ -72,15 +89,16 @@ def serve(config: Config) -> int:
 
 
 @contextlib.contextmanager
-def hold_lock(config: Config) -> Iterator[None]:
-    """One daemon for one runtime directory. Raises SetupError with the pid of the one there is."""
+def hold_lock(config: Config, *, passed: bool = False) -> Iterator[None]:
+    """One daemon for one runtime directory. `passed`: it did not make its sockets itself, so that somebody listens
+    there anyhow. Raises SetupError with the pid of the one there is."""
     try:
         fd = os.open(config.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise SetupError(f"cannot open {config.lock_file}: {error.strerror}; set GPUD_RUNTIME_DIR") from error
     with open(fd, "r+"):
-        _lock(config, fd)
-        listener = _listener_pid(config.control_socket)
+        _lock(config, fd, passed=passed)
+        listener = None if passed else _listener_pid(config.control_socket)
         if listener is not None:
             raise _another(config, str(listener or "unknown"))
         try:
@@ -97,7 +115,7 @@ def hold_lock(config: Config) -> Iterator[None]:
                 os.ftruncate(fd, 0)
 
 
-def _lock(config: Config, fd: int) -> None:
+def _lock(config: Config, fd: int, *, passed: bool) -> None:
     """Waits a little for a daemon that is about to end (its control socket is gone already). Raises SetupError."""
     deadline = time.monotonic() + _ENDING_S
     while True:
@@ -105,7 +123,8 @@ def _lock(config: Config, fd: int) -> None:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            if _listener_pid(config.control_socket) is not None or time.monotonic() > deadline:
+            listens = not passed and _listener_pid(config.control_socket) is not None
+            if listens or time.monotonic() > deadline:
                 raise _another(config, os.pread(fd, 20, 0).decode().strip() or "unknown") from None
         time.sleep(0.02)
 
@@ -114,12 +133,16 @@ async def run(
     config: Config,
     *,
     signals: bool = True,
+    passed: Passed | None = None,
+    manager: Manager | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """The daemon itself; the lock is held by the caller. Started once it listens."""
+    passed = passed or Passed()
     began_ns = time.monotonic_ns()
     boot = identity.boot_id()
     file = StateFile(config.state_file)
+    identify, mode = partial(identity.peer_of, everybody=config.system), 0o666 if config.system else 0o600
     plugins = GuardedPlugins(InstalledPlugins())
     free_claims = frozenset[str]() if config.system else None
     reloader = Reloader(config.policies, config.applied, History(config.state_dir), plugins, claims=free_claims)
@@ -131,14 +154,36 @@ async def run(
         await reloader.start([DeviceFacts(index, uuid_text(uuid)) for index, uuid in enumerate(usage)])
         state = _first_state(config, reloader.board)
         _restore(state, file, boot)
+        journal = stack.enter_context(_journal(config))
+        sinks = (journal.span,) if journal is not None else ()
+        traces = await stack.enter_async_context(open_traces(config.telemetry, state, boot=boot, sinks=sinks))
+        reloader.told = traces.reloaded
         async with (
             open_pages(lease_ns=config.lease_ns, failsafe_after_ns=config.failsafe_after_ns) as pages,
-            open_sessions(config.hook_socket, pages, send) as sessions,
+            open_sessions(
+                config.hook_socket, pages, send, identify=identify, listener=passed.hook, mode=mode
+            ) as sessions,
             open_engine(state, pages, sessions, file, receive, boot=boot, policies=reloader, driver=driver) as engine,
             open_plugin_signals(engine, plugins, config.plugins) as signals_of_plugins,
             open_reload(reloader, engine, signals_of_plugins.follow),
             trio.open_nursery() as nursery,
         ):
+            facts = Facts(
+                host=socket.gethostname(),
+                version=gpud.__version__,
+                pid=os.getpid(),
+                simulated=config.sim.profile if config.sim else None,
+            )
+            if traces.observer is not None:
+                engine.observe(traces.observer)
+            watching = Watching(
+                engine,
+                facts,
+                driver=driver.trouble,
+                policy_set=reloader.view,
+                trace_of=traces.trace_of,
+                keeper=journal,
+            )
             engine.handle(inventory.found(usage.values()))
             answers = Answers(
                 engine=engine,
@@ -153,19 +198,70 @@ async def run(
                 attach_ns=lambda: sessions.attach_ns,
                 process_of=process_of,
             )
-            with listen(config.control_socket, socket.SOCK_STREAM) as listener:
-                async with open_control(listener, answers.answer, ended.set):
+            rules = Rules(own_uid=os.geteuid(), operators=config.control.operators, readers=config.control.readers)
+            authorised = partial(
+                Authorised,
+                rules=rules,
+                state=state,
+                audit=Audit(engine),
+                answers=answers.answer,
+                changes=Changes(engine=engine),
+            )
+            with (
+                passed.control or listen(config.control_socket, socket.SOCK_STREAM, mode=mode) as listener,
+                _metrics_listener(config, mode) as scraped,
+            ):
+                async with (
+                    open_metrics(
+                        config.metrics, engine, scraped, rows=watching.rows, trace_of=traces.trace_of, look=answers.look
+                    ) as metrics,
+                    open_feeds(watching, rules, answers.look) as feeds,
+                    open_control(listener, authorised(looks=feeds.answer).answer, ended.set),
+                ):
+                    reloader.told = _both(traces.reloaded, metrics.tally.reloaded)
                     if signals:
                         await nursery.start(_until_signal, ended)
                         await nursery.start(_reload_on_hangup, reloader)
                     task_status.started()
                     _say_ready(config, state, reloader)
+                    if manager:
+                        nursery.start_soon(_tell, manager, engine, reloader)
                     await ended.wait()
+                    if manager:
+                        manager.stopping()
                     sessions.refusing = True
                     engine.drain()
-                    config.control_socket.unlink(missing_ok=True)
+                    if passed.control is None:
+                        config.control_socket.unlink(missing_ok=True)
+                    config.metrics_socket.unlink(missing_ok=True)
             nursery.cancel_scope.cancel()
     log.info("ended; pages stay as they are")
+
+
+def _both(one: Callable[[Steps], None], other: Callable[[Steps], None]) -> Callable[[Steps], None]:
+    def tell(steps: Steps) -> None:
+        one(steps)
+        other(steps)
+
+    return tell
+
+
+def _metrics_listener(config: Config, mode: int) -> socket.socket:
+    """Who may see nothing of others' jobs may not see what classes do, either. Raises SetupError."""
+    return listen(
+        config.metrics_socket, socket.SOCK_STREAM, mode=0o600 if config.control.readers == "operators" else mode
+    )
+
+
+def _journal(config: Config) -> contextlib.AbstractContextManager[JournalFile | None]:
+    begin = Begin(
+        at_ns=time.time_ns(),
+        daemon=uuid.uuid4().hex,
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        version=gpud.__version__,
+    )
+    return open_journal(config.journal_dir, begin, max_bytes=config.journal.max_bytes)
 
 
 def _first_state(config: Config, board: Board) -> State:
@@ -218,6 +314,25 @@ def _say_ready(config: Config, state: State, reloader: Reloader) -> None:
     policies = "; ".join(text for text in stacks if text) or "no policy"
     good = ", the last good set" if reloader.view().differs else ""
     print(f"gpud: serving {what} at {config.runtime_dir}; {policies}{good}", file=sys.stderr, flush=True)
+
+
+async def _tell(manager: Manager, engine: Engine, reloader: Reloader) -> None:
+    """Tells the service manager how things are, until cancelled; nothing any more once the engine's loop hangs."""
+    manager.ready(_in_short(engine.state, reloader))
+    reloader.changing = manager.reloading
+    while True:
+        await engine.go_round()
+        manager.alive(_in_short(engine.state, reloader))
+        await trio.sleep(manager.period_s)
+
+
+def _in_short(state: State, reloader: Reloader) -> str:
+    """`3 jobs, 5 processes; set f4d5`"""
+    jobs, running = len(state.tenants), sum(client.live for client in state.clients.values())
+    view = reloader.view()
+    runs = f"set {view.digest[:4]}" if view.digest else "no policy"
+    text = f"{jobs} {'job' if jobs == 1 else 'jobs'}, {running} {'process' if running == 1 else 'processes'}; {runs}"
+    return f"{text}; {view.differs}" if view.differs else text
 
 
 def _restore(state: State, file: StateFile, boot: str) -> None:

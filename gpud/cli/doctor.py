@@ -4,12 +4,20 @@ import click
 from rich.markup import escape
 
 from gpud.cli.checks import FAIL, OK, WARN, all_checks
+from gpud.cli.helped import Verb
 from gpud.cli.screen import console, print_json
 
 STYLES = {OK: "green", WARN: "yellow", FAIL: "red"}
 
 
-@click.command("doctor")
+@click.command(
+    "doctor",
+    cls=Verb,
+    examples=[
+        ("gpud doctor", "what is missing here, and what to do"),
+        ("gpud doctor --json", "for programs; see also the exit code"),
+    ],
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON list of findings.")
 def command(as_json: bool) -> int:
     """Look for what is missing or wrong on this machine. Ends with 1 when something failed."""

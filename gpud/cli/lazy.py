@@ -6,15 +6,18 @@ from typing import Any
 
 import click
 
+from gpud.cli.helped import Verbs
 
-def load(module: str) -> click.Command:
-    """`command` of a verb's module."""
-    command = import_module(module).command
+
+def load(place: str) -> click.Command:
+    """The command of a verb: `gpud.cli.ps` (its `command`), or `gpud.cli.act:pause`."""
+    module, _, name = place.partition(":")
+    command = getattr(import_module(module), name or "command")
     assert isinstance(command, click.Command)
     return command
 
 
-class LazyVerbs(click.Group):
+class LazyVerbs(Verbs):
     """The verbs of one group, in the order in which they are listed."""
 
     def __init__(

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 from gpud.cli.failure import EXIT_USAGE, Failure
 
+SYSTEM_RUNTIME_DIR = "/run/gpud"
 SOCKET_PATH_MAX = 107
 """Bytes of a Unix socket's path, without the terminating zero."""
 
 
 def runtime_dir(environment: Mapping[str, str]) -> str:
-    """The runtime directory: `$GPUD_RUNTIME_DIR`, else below `$XDG_RUNTIME_DIR`, else the usual places.
+    """The runtime directory: `$GPUD_RUNTIME_DIR`, else below `$XDG_RUNTIME_DIR`, else the usual places; where no daemon
+    is there, that of the machine's daemon if there is one.
 
     The same as `gpud.config` finds (a test compares them). Raises `Failure` for a relative path, for one that is too
     long for sockets, and for a directory that somebody else owns or may write.
@@ -23,6 +25,8 @@ def runtime_dir(environment: Mapping[str, str]) -> str:
     directory = given or _usual()
     if given and name == "XDG_RUNTIME_DIR":
         directory = os.path.join(given, "gpud")
+    if name == "XDG_RUNTIME_DIR" and not _has_daemon(directory) and _has_daemon(SYSTEM_RUNTIME_DIR):
+        directory = SYSTEM_RUNTIME_DIR
     length = len(os.fsencode(os.path.join(directory, "control.sock")))
     if length > SOCKET_PATH_MAX:
         raise Failure(
@@ -34,10 +38,14 @@ def runtime_dir(environment: Mapping[str, str]) -> str:
     return directory
 
 
+def _has_daemon(directory: str) -> bool:
+    return os.path.exists(os.path.join(directory, "control.sock"))
+
+
 def _usual() -> str:
     uid = os.geteuid()
     if uid == 0:
-        return "/run/gpud"
+        return SYSTEM_RUNTIME_DIR
     users = f"/run/user/{uid}"
     try:
         ours = os.path.isdir(users) and os.stat(users).st_uid == uid

@@ -5,13 +5,21 @@ import os
 import click
 
 from gpud.cli.gpu_time import brief
+from gpud.cli.helped import Verb
 from gpud.cli.memory import brief as memory
 from gpud.cli.screen import ago, client, console, escape, print_json, size, table
 from gpud.cli.turns import brief as turn
 from gpud.model.views import JobView, UnmanagedView
 
 
-@click.command("ps")
+@click.command(
+    "ps",
+    cls=Verb,
+    examples=[
+        ("gpud ps", "who runs, who waits and for whom"),
+        ("gpud ps --json", "for programs"),
+    ],
+)
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON list of jobs. (Unmanaged processes: gpud status --json.)"
 )

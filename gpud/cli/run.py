@@ -14,6 +14,9 @@ from gpud.cli.variables import check_variables
 from gpud.model.errors import GpudError
 
 DEFAULT_TIMEOUT_S = 10.0
+LEAST_BYTES = 1 << 20
+MAX_DEVICES = 8
+"""Of a node, as the pages have room for."""
 UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 
@@ -53,7 +56,11 @@ def _run(arguments: list[str]) -> int:
         "class": options.get("--class"),
         "name": name,
         "gpu": options.get("--gpu"),
+        "gpus": options.get("--gpus"),
+        "mem": str(size_bytes(options.get("--mem"))) if options.has("--mem") else "",
+        "compute": str(millionths(options.get("--compute"))) if options.has("--compute") else "",
         "exe": os.path.abspath(program),
+        "traceparent": environment.get("TRACEPARENT", "")[:256],
     }
     lines = describe(wanted, options.all("--label"), command)
     job = ask_for_job(path, lines, timeout_s, patient=not options.has("--timeout"), say=_say)
@@ -64,8 +71,6 @@ def _run(arguments: list[str]) -> int:
     merged = merge(environment, job, hook, directory)
     if options.has("--sim"):
         simulate(merged, natives)
-    if options.has("--gpu"):
-        merged["CUDA_VISIBLE_DEVICES"] = options.get("--gpu")
     return supervise(program, command, merged, job.connection, drain)
 
 
@@ -84,9 +89,46 @@ def parse(arguments: list[str]) -> tuple[Asked, list[str]]:
         if key in keys:
             raise Failure(f"--label {key} is given twice", "a label has one value", code=EXIT_USAGE)
         keys.add(key)
-    if asked.get("--timeout"):
+    if asked.has("--timeout"):
         duration_s(asked.get("--timeout"))
+    if asked.has("--mem"):
+        size_bytes(asked.get("--mem"))
+    if asked.has("--compute"):
+        millionths(asked.get("--compute"))
+    _check_devices(asked)
     return asked, command
+
+
+def _check_devices(asked: Asked) -> None:
+    count = asked.get("--gpus")
+    if asked.has("--gpus") and not (count.isascii() and count.isdigit() and 1 <= int(count) <= MAX_DEVICES):
+        raise Failure(
+            f"--gpus {count!r} is not a number from 1 to {MAX_DEVICES}", "for example: --gpus 2", code=EXIT_USAGE
+        )
+    if asked.has("--gpus") and asked.has("--gpu"):
+        raise Failure("--gpu and --gpus exclude each other", "name devices, or say how many", code=EXIT_USAGE)
+
+
+def size_bytes(text: str) -> int:
+    """Of an amount of memory such as `4GiB`; raises UsageError, `Failure` with code 2 for too little."""
+    from gpud.model.units import parse_bytes  # most jobs ask for none, and it costs a millisecond
+
+    found = int(parse_bytes(text, "--mem"))
+    if found < LEAST_BYTES:
+        raise Failure(
+            f"--mem {text} is less than 1MiB, with which nothing starts", "for example: --mem 4GiB", code=EXIT_USAGE
+        )
+    return found
+
+
+def millionths(text: str) -> int:
+    """Of a device, for `30%`; raises UsageError, `Failure` with code 2 for nothing at all."""
+    from gpud.model.units import parse_ratio
+
+    found = round(parse_ratio(text, "--compute") * 1_000_000)
+    if not found:
+        raise Failure("--compute 0%: every launch would wait", "for example: --compute 30%", code=EXIT_USAGE)
+    return found
 
 
 def duration_s(text: str) -> float:

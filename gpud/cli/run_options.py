@@ -27,11 +27,25 @@ what the program leaves in the background goes on. TERM, HUP, USR1, USR2 and WIN
 within 3 s ends the whole job. Exit codes: the program's own; 128+n when signal n ended it; 2 usage; 75 no daemon;
 77 refused by the policy; 124 the daemon did not answer in time; 125 gpud failed; 126 not executable; 127 not found."""
 
+EXAMPLES = (
+    ("gpud run python train.py", "a job, sorted by its labels"),
+    ("gpud run --label tier=online python service.py", "one that goes first, by the usual policies"),
+    ("gpud run --mem 8GiB --compute 30% python train.py", "one that takes no more than that"),
+    ("gpud run --gpus 2 --timeout 10min python train.py", "on two devices; 124 when not let in by then"),
+    ("gpud run --sim -- ./a.out --gpu 3", "on the simulated GPU; --gpu is the program's"),
+)
+"""As typed, and what each is for."""
+
 OPTIONS = (
     Option("--class", "CLASS", "claim a class of the policy instead of being sorted by labels"),
     Option("--label", "KEY=VALUE", "a label that the policy may look at, such as tier=online", repeats=True),
     Option("--name", "NAME", "what the job is called on screens; default: the program's name"),
+    Option(
+        "--mem", "SIZE", "at most so much memory on each device, such as 4GiB; of this and the policy the tighter holds"
+    ),
+    Option("--compute", "PERCENT", "at most so much GPU time of each device, such as 30%; likewise"),
     Option("--gpu", "N|UUID", "the device the job may see"),
+    Option("--gpus", "N", "how many devices the job may see; the daemon chooses those with the fewest jobs"),
     Option(
         "--timeout",
         "DURATION",
@@ -99,4 +113,5 @@ def help_text() -> str:
     rows = [(f"{option.flag} {option.metavar}".strip(), option.text) for option in OPTIONS]
     width = max(len(left) for left, _ in rows)
     lines = "\n".join(f"  {left:<{width}}  {right}" for left, right in rows)
-    return f"usage: {USAGE}\n\n{SUMMARY}\n\n{lines}\n\n{EPILOG}\n"
+    examples = "\n".join(f"  {line}\n      {text}" for line, text in EXAMPLES)
+    return f"usage: {USAGE}\n\n{SUMMARY}\n\n{lines}\n\n{EPILOG}\n\nExamples:\n{examples}\n"

@@ -4,6 +4,7 @@ import os
 
 import click
 
+from gpud.cli.helped import Verb
 from gpud.config import load_config
 
 GONE = {"--resume-after": "quiet", "--max-inflight": "window", "--max-pause": "patience"}
@@ -19,7 +20,17 @@ def _gone(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
         )
 
 
-@click.command("serve")
+@click.command(
+    "serve",
+    cls=Verb,
+    examples=[
+        ("gpud serve", "this machine's GPUs, the usual policies"),
+        ("gpud serve --sim", "a simulated GPU"),
+        ("gpud serve --sim h200 --sim-devices 8", "eight others"),
+        ("gpud serve --policies ./policies --log info", "policies of your own"),
+        ("gpud serve --policy 'preempt-mix(quiet = 1ms), quotas'", "these on every GPU"),
+    ],
+)
 @click.option(
     "--sim",
     is_flag=False,
@@ -65,7 +76,7 @@ def command(
     if given and sim is None:
         raise click.UsageError("--sim-devices and --time-scale need --sim")
     config = load_config(
-        os.environ | given, runtime_dir=runtime_dir, log=log, sim=sim, policies=policies, policy=policy
+        os.environ | given, runtime_dir=runtime_dir, log=log, sim=sim, policies=policies, policy=policy, serving=True
     )
     from gpud.daemon import serve
 

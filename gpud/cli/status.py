@@ -2,12 +2,20 @@
 
 import click
 
+from gpud.cli.helped import Verb
 from gpud.cli.policy.changes import policies_text, set_line
 from gpud.cli.screen import ago, client, console, escape, print_json, size, table
 from gpud.model.views import DeviceView, PolicyView, UnmanagedView
 
 
-@click.command("status")
+@click.command(
+    "status",
+    cls=Verb,
+    examples=[
+        ("gpud status", "policies, devices, the last reload"),
+        ("gpud status --json", "for programs"),
+    ],
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(as_json: bool) -> None:
     """What the daemon runs: policies, devices, and whether the last change of the policies was taken."""

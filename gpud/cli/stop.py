@@ -2,10 +2,17 @@
 
 import click
 
+from gpud.cli.helped import Verb
 from gpud.cli.screen import client, console, print_json
 
 
-@click.command("stop")
+@click.command(
+    "stop",
+    cls=Verb,
+    examples=[
+        ("gpud stop", "programs go on, without gpud"),
+    ],
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(as_json: bool) -> None:
     """End the daemon. Every gate opens first; programs go on, without gpud."""

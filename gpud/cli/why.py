@@ -4,20 +4,30 @@ import click
 from rich.console import Console
 
 from gpud.cli.gpu_time import lines
+from gpud.cli.helped import Verb
+from gpud.cli.jobs import find_job, job_argument
 from gpud.cli.memory import lines as memory_lines
 from gpud.cli.screen import client, console, escape, print_json
 from gpud.cli.turns import line as turn_line
 from gpud.model.views import ExplainView, JobView, TimeView, WhyDevice
 
 
-@click.command("why")
-@click.argument("job", type=int)
+@click.command(
+    "why",
+    cls=Verb,
+    examples=[
+        ("gpud why train", "the job called train"),
+        ("gpud why 7 --json", "job 7, for programs"),
+        ("gpud why pid:4711", "the job of that process"),
+    ],
+)
+@job_argument
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(job: int, as_json: bool) -> None:
+def command(job: str, as_json: bool) -> None:
     """Why a job runs or does not: what holds for it on each device, and for each knob the policy, the line, the rule
     and the inputs that set it."""
     with client() as daemon:
-        why = daemon.why(job)
+        why = daemon.why(find_job(daemon, job))
     if as_json:
         print_json(why)
         return
@@ -47,7 +57,7 @@ def _device(out: Console, device: WhyDevice, times: list[TimeView]) -> None:
     for time in times:
         for text in lines(time):
             _line(out, f"  {escape(text)}")
-    built_in = [knob for knob in device.knobs if not knob.because.line and knob.in_force]
+    built_in = [knob for knob in device.knobs if not (knob.because.line or knob.because.by) and knob.in_force]
     for knob in device.knobs:
         if knob not in built_in:
             _knob(out, knob)
@@ -58,10 +68,10 @@ def _device(out: Console, device: WhyDevice, times: list[TimeView]) -> None:
 
 def _knob(out: Console, view: ExplainView) -> None:
     because = view.because
-    beaten = "" if view.in_force else "   (another policy is tighter)"
+    beaten = "" if view.in_force else "   (something else is tighter)"
     place = f"{because.file}:{because.line}  " if because.line else ""
     _line(out, f"  {escape(f'{because.knob} = {because.value}{beaten}')}")
-    _line(out, f"      {escape(f'{place}{because.rule}'.rstrip())}")
+    _line(out, f"      {escape(f'set by {because.by}' if because.by else f'{place}{because.rule}'.rstrip())}")
     for around in because.inside:
         _line(out, f"      inside {escape(around)}")
     if because.because:

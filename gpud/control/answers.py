@@ -1,5 +1,6 @@
 """What each request of the control socket is answered with. Reads the engine's state between awaits, changes nothing
-itself. Those about policies are in policy_answers.py.
+itself. Those about policies are in policy_answers.py, those that change a job in changes.py; who may ask what, in
+authorised.py.
 """
 
 import time
@@ -16,7 +17,7 @@ from gpud.engine.reload import Reloader
 from gpud.engine.service import Engine
 from gpud.engine.state import Tenant
 from gpud.engine.why import why
-from gpud.model.errors import Refused
+from gpud.model.errors import ProtocolError
 from gpud.model.ids import JobId
 from gpud.model.views import DeviceView, JobView, StatusView, WhyView
 
@@ -57,12 +58,11 @@ class Answers:
                 return self._job_of(ask.pid)
             case wire.AskWhy():
                 return self._why(ask.job)
-            case wire.AskSet():
-                return self._set(ask)
             case wire.AskStop():
                 return wire.StopAnswer(opened=self.engine.stop())
-            case _:
+            case wire.AskReload() | wire.AskRollback() | wire.AskHistory() | wire.AskShow() | wire.AskDiff():
                 return await PolicyAnswers(engine=self.engine, reloader=self.reloader).answer(ask)
+        raise ProtocolError(f"{type(ask).__name__} is not answered here")
 
     async def _status(self) -> StatusView:
         devices = await self.devices()
@@ -105,7 +105,7 @@ class Answers:
         engine = self.engine
         tenants = [t for t in sorted(engine.state.tenants.values(), key=lambda t: t.id) if job in (None, t.id)]
         if job is not None and not tenants:
-            return self._unknown(f"there is no job {job}")
+            return _unknown(job)
         sums, now = engine.sums(), engine.now()
         hooks = {client: engine.pages.hook_counters(client) for tenant in tenants for client in tenant.clients}
         levels = engine.levels()
@@ -118,7 +118,7 @@ class Answers:
             return wire.ErrorAnswer(code="unknown", text=f"there is no process {pid}")
         job = report.job_of(engine.state, pid, *process)
         if job is None:
-            return self._unknown(f"process {pid} belongs to no job")
+            return wire.ErrorAnswer(code="unknown", text=f"process {pid} belongs to no job (gpud ps)")
         tenant = engine.state.tenants[job]
         return wire.JobOfAnswer(job=self._view(tenant))
 
@@ -132,25 +132,12 @@ class Answers:
             if one.tenant.id == job:
                 queued = report.queued_view(engine.state, one, engine.now())
                 return wire.WhyAnswer(why=WhyView(job=queued, hold=queued.why, devices=()))
-        return self._unknown(f"there is no job {job}")
-
-    def _set(self, ask: wire.AskSet) -> wire.SetAnswer | wire.ErrorAnswer:
-        """Whoever may ask this daemon is an operator: the server checks who asks."""
-        engine = self.engine
-        tenant = engine.state.tenants.get(JobId(ask.job))
-        if tenant is None:
-            return self._unknown(f"there is no job {ask.job}")
-        try:
-            engine.pin(tenant.id, ask.job_class, by_operator=True)
-        except Refused as refused:
-            return wire.ErrorAnswer(code="refused", text=str(refused))
-        return wire.SetAnswer(job=self._view(tenant))
+        return _unknown(job)
 
     def _view(self, tenant: Tenant) -> JobView:
         engine = self.engine
         return report.job_view(engine.state, tenant, engine.sums(), engine.now(), engine.levels())
 
-    def _unknown(self, what: str) -> wire.ErrorAnswer:
-        jobs: list[JobId] = sorted(self.engine.state.tenants)
-        known = f"jobs now: {', '.join(map(str, jobs[:20]))}" if jobs else "there are no jobs now"
-        return wire.ErrorAnswer(code="unknown", text=f"{what}; {known} (gpud ps)")
+
+def _unknown(job: int) -> wire.ErrorAnswer:
+    return wire.ErrorAnswer(code="unknown", text=f"there is no job {job} (gpud ps)")

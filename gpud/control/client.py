@@ -8,12 +8,17 @@ import contextlib
 import errno
 import socket
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
+
+from attrs import evolve
 
 from gpud.config import Config, check_runtime_dir
 from gpud.control import wire
 from gpud.model.errors import GpudError, NoDaemon, ProtocolError, Refused, SetupError, UsageError, VersionError
+from gpud.model.live_views import Feed
 from gpud.model.policy_views import HistoryView, ReloadView
 from gpud.model.views import JobStats, JobView, StatusView, UnmanagedView, WhyView
 
@@ -48,6 +53,12 @@ class Client:
     def close(self) -> None:
         self._socket.close()
 
+    def abort(self) -> None:
+        """From another thread: whatever waits for an answer here ends with NoDaemon. The connection is of no more
+        use."""
+        with contextlib.suppress(OSError):  # it is closed already
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def status(self) -> StatusView:
         return self._ask(wire.AskStatus(), wire.StatusAnswer).status
 
@@ -70,9 +81,46 @@ class Client:
         """What holds for a job, and what set it. Raises UsageError when there is no such job."""
         return self._ask(wire.AskWhy(job=job), wire.WhyAnswer).why
 
-    def set_class(self, job: int, job_class: str | None) -> JobView:
-        """Pins a job; None: its labels decide again. Raises Refused."""
-        return self._ask(wire.AskSet(job=job, job_class=job_class), wire.SetAnswer).job
+    def set(self, change: wire.AskSet) -> JobView:
+        """Changes a running job. Raises Refused, UsageError when there is no such job."""
+        return self._ask(change, wire.SetAnswer).job
+
+    def pause(self, job: int) -> wire.DoneAnswer:
+        """Holds every launch of a job until `resume`. Raises Refused, UsageError; likewise the three below."""
+        return self._ask(wire.AskPause(job=job), wire.DoneAnswer)
+
+    def resume(self, job: int) -> wire.DoneAnswer:
+        return self._ask(wire.AskResume(job=job), wire.DoneAnswer)
+
+    def evict(self, job: int) -> wire.DoneAnswer:
+        """Takes the device from a job."""
+        return self._ask(wire.AskEvict(job=job), wire.DoneAnswer)
+
+    def kill(self, job: int, signal: str = "TERM", pids: tuple[int, ...] = ()) -> wire.DoneAnswer:
+        """Signals all processes of a job; with `pids`, only if it still has exactly these."""
+        return self._ask(wire.AskKill(job=job, signal=signal, pids=pids), wire.DoneAnswer)
+
+    def past(self, at_ns: int) -> Feed:
+        """The node as it was. Raises UsageError when the journal does not go back so far."""
+        number, deadline = self._send(wire.AskPast(at_ns=at_ns)), time.monotonic() + self._timeout
+        found: Feed | None = None
+        while True:  # of many jobs it comes in several parts
+            reply = self._frame(number, deadline)
+            part = _as(reply, wire.FeedAnswer, self._path).feed
+            found = part if found is None else _together(found, part)
+            if not reply.more:
+                return found
+
+    def journal(self, ask: wire.AskJournal) -> wire.JournalAnswer:
+        return self._ask(ask, wire.JournalAnswer)
+
+    def feed(self, interval_ms: int = 500) -> Iterator[Feed]:
+        """Subscribes: the first is full, the others hold what changed. This connection does nothing else from then on.
+        Ends only by an error: NoDaemon when the daemon goes away, or after `abort` from another thread."""
+        number = self._send(wire.AskFeed(interval_ms=interval_ms))
+        patience = self._timeout + interval_ms / 1000
+        while True:
+            yield self._reply(number, wire.FeedAnswer, time.monotonic() + patience).feed
 
     def reload(self) -> ReloadView:
         """Reads the policies again and waits for what comes of it."""
@@ -102,6 +150,10 @@ class Client:
 
     def _ask(self, ask: wire.Ask, kind: type[_A]) -> _A:
         deadline = time.monotonic() + self._timeout
+        return self._reply(self._send(ask), kind, deadline)
+
+    def _send(self, ask: wire.Ask) -> int:
+        """Its number."""
         number, self._next_id = self._next_id, self._next_id + 1
         try:
             frame = wire.encode(wire.Request(version=wire.VERSION, id=number, ask=ask))
@@ -111,19 +163,32 @@ class Client:
             self._socket.settimeout(self._timeout)
             with contextlib.suppress(ConnectionError):  # closed already: why is in what is still to be read
                 self._socket.sendall(frame)
+        except TimeoutError:
+            raise self._silent() from None
+        except OSError as error:
+            raise self._closed(error) from error
+        return number
+
+    def _reply(self, number: int, kind: type[_A], deadline: float) -> _A:
+        return _as(self._frame(number, deadline), kind, self._path)
+
+    def _frame(self, number: int, deadline: float) -> wire.Reply:
+        """Raises what an ErrorAnswer says."""
+        try:
             body = self._receive(wire.body_size(self._receive(wire.LENGTH.size, deadline)), deadline)
         except TimeoutError:
             raise self._silent() from None
         except OSError as error:
-            raise NoDaemon(
-                f"the daemon at {self._path} closed the connection ({error.strerror}); look at its log"
-            ) from error
+            raise self._closed(error) from error
         reply = wire.decode_reply(body)
         if isinstance(reply.answer, wire.ErrorAnswer):
             raise _error(reply.answer)
-        if reply.id != number or not isinstance(reply.answer, kind):
+        if reply.id != number:
             raise ProtocolError(f"the daemon at {self._path} answered another question than was asked")
-        return reply.answer
+        return reply
+
+    def _closed(self, error: OSError) -> NoDaemon:
+        return NoDaemon(f"the daemon at {self._path} closed the connection ({error.strerror}); look at its log")
 
     def _receive(self, size: int, deadline: float) -> bytes:
         got = bytearray()
@@ -181,6 +246,25 @@ class Client:
                 f"the daemon at {self._path} opened the gates, but has not ended within {self._timeout:g} s; "
                 "look at its log"
             ) from None
+
+
+def _as(reply: wire.Reply, kind: type[_A], path: Path) -> _A:
+    if not isinstance(reply.answer, kind):
+        raise ProtocolError(f"the daemon at {path} answered another question than was asked")
+    return reply.answer
+
+
+def _together(one: Feed, other: Feed) -> Feed:
+    """Two parts of the same step, rows in the order they came."""
+    return evolve(
+        one,
+        number=other.number,
+        node=other.node or one.node,
+        devices=one.devices + other.devices,
+        jobs=one.jobs + other.jobs,
+        classes=one.classes if other.classes is None else other.classes,
+        decisions=one.decisions + other.decisions,
+    )
 
 
 def _error(answer: wire.ErrorAnswer) -> GpudError:

@@ -1,8 +1,8 @@
 """What goes over control.sock: a 4-byte little-endian length, then that many bytes of msgpack, at most 1 MiB.
 
 Every frame is a map with `version` and `id`. A request's `ask` is one of the Ask structs; the reply with its `id` holds
-`answer`, or `error`. Several requests may be under way on one connection. (Room for subscriptions: replies to one
-`id` may then come more than once, with `more` true on all but the last.)
+`answer`, or `error`. Several requests may be under way on one connection. What is long is answered in several replies,
+with `more` true on all but the last; a subscription (AskFeed) until the connection ends.
 """
 
 import struct
@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 
 from gpud.model.errors import ProtocolError, VersionError
+from gpud.model.live_views import Decision, Feed
 from gpud.model.policy_views import DevicePlanView, FileView, HistoryView, RejectedView, ReloadView, SetView
 from gpud.model.views import JobStats, JobView, PolicyView, StatusView, UnmanagedView, WhyView
 
-VERSION = 2
+VERSION = 3
 MAX_BYTES = 1 << 20
 LENGTH = struct.Struct("<I")
 
@@ -50,11 +51,70 @@ class AskWhy(msgspec.Struct, frozen=True, kw_only=True, tag="why"):
 
 
 class AskSet(msgspec.Struct, frozen=True, kw_only=True, tag="set"):
-    """Pin a job to a class of its arbiter, or let its labels decide again. → JobView."""
+    """Change a running job; what is unset stays as it is. All or nothing. → JobView."""
 
     job: int
-    job_class: str | None
-    """None: by its labels."""
+    job_class: str | msgspec.UnsetType | None = msgspec.UNSET
+    """Pin it to a class of its arbiter; None: by its labels."""
+    memory_bytes: int | msgspec.UnsetType | None = msgspec.UNSET
+    """Limit of its device memory, on each device, as tight as the policy's at least; None: as the policy says."""
+    compute_ppm: int | msgspec.UnsetType | None = msgspec.UNSET
+    """Limit of its GPU time in millionths of a device, likewise."""
+
+
+class AskPause(msgspec.Struct, frozen=True, kw_only=True, tag="pause"):
+    """Hold every launch of a job until it is resumed. → DoneAnswer."""
+
+    job: int
+
+
+class AskResume(msgspec.Struct, frozen=True, kw_only=True, tag="resume"):
+    """→ DoneAnswer."""
+
+    job: int
+
+
+class AskEvict(msgspec.Struct, frozen=True, kw_only=True, tag="evict"):
+    """Take the device from a job now: its turn ends, its memory leaves where it can. → DoneAnswer, once it is asked."""
+
+    job: int
+
+
+class AskKill(msgspec.Struct, frozen=True, kw_only=True, tag="kill"):
+    """Send a signal to all processes of a job. → DoneAnswer."""
+
+    job: int
+    signal: str = "TERM"
+    """Name without SIG: TERM, INT, HUP, KILL, QUIT, USR1, USR2, STOP, CONT."""
+    pids: tuple[int, ...] = ()
+    """Only if these are its processes, as who asks has seen them; (): whatever they are."""
+
+
+class AskFeed(msgspec.Struct, frozen=True, kw_only=True, tag="feed"):
+    """Subscribe: a full Feed now, then one with what changed, again and again. → FeedAnswer with `more`."""
+
+    interval_ms: int = 500
+    """Between two steps: 100 … 60,000. Decisions of kind `audit` and the like come with the next step."""
+
+
+class AskPast(msgspec.Struct, frozen=True, kw_only=True, tag="past"):
+    """The node as it was. → FeedAnswer: past, full, of the last second kept at or before `at_ns`; of many jobs in
+    several parts."""
+
+    at_ns: int
+    """Unix time."""
+
+
+class AskJournal(msgspec.Struct, frozen=True, kw_only=True, tag="journal"):
+    """Decisions of a span of time, oldest first. → JournalAnswer."""
+
+    since_at_ns: int
+    until_at_ns: int
+    """Unix time."""
+    job: int | None = None
+    device: int | None = None
+    most: int = 1000
+    """The newest so many of them; 1 … 5,000."""
 
 
 class AskReload(msgspec.Struct, frozen=True, kw_only=True, tag="reload"):
@@ -88,8 +148,8 @@ class AskStop(msgspec.Struct, frozen=True, kw_only=True, tag="stop"):
 
 
 Ask = (
-    AskStatus | AskPs | AskUnmanaged | AskStats | AskJobOf | AskWhy | AskSet
-    | AskReload | AskRollback | AskHistory | AskShow | AskDiff | AskStop
+    AskStatus | AskPs | AskUnmanaged | AskStats | AskJobOf | AskWhy | AskSet | AskPause | AskResume | AskEvict | AskKill
+    | AskFeed | AskPast | AskJournal | AskReload | AskRollback | AskHistory | AskShow | AskDiff | AskStop
 )  # fmt: skip
 
 
@@ -119,6 +179,29 @@ class WhyAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="why"):
 
 class SetAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="set"):
     job: JobView
+
+
+class DoneAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
+    """Of AskPause, AskResume, AskEvict, AskKill."""
+
+    job: JobView
+    """As it is after it."""
+    text: str
+    """What was done, one sentence."""
+
+
+class FeedAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="feed"):
+    """Of AskFeed and AskPast."""
+
+    feed: Feed
+
+
+class JournalAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="journal"):
+    decisions: tuple[Decision, ...]
+    oldest_at_ns: int
+    """Unix time from which on the journal knows all; before it, only what is rarer than knobs that turn."""
+    left_out: int = 0
+    """Older ones in that span, over `most`."""
 
 
 class ReloadAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="reload"):
@@ -162,8 +245,8 @@ class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="error"):
 
 
 Answer = (
-    StatusAnswer | PsAnswer | UnmanagedAnswer | StatsAnswer | JobOfAnswer | WhyAnswer | SetAnswer
-    | ReloadAnswer | HistoryAnswer | ShowAnswer | DiffAnswer | StopAnswer | ErrorAnswer
+    StatusAnswer | PsAnswer | UnmanagedAnswer | StatsAnswer | JobOfAnswer | WhyAnswer | SetAnswer | DoneAnswer
+    | FeedAnswer | JournalAnswer | ReloadAnswer | HistoryAnswer | ShowAnswer | DiffAnswer | StopAnswer | ErrorAnswer
 )  # fmt: skip
 
 
@@ -190,16 +273,26 @@ _reply = msgspec.msgpack.Decoder(Reply)
 
 
 def encode(frame: Request | Reply) -> bytes:
-    """Length and body. Raises ProtocolError when the body is over MAX_BYTES, or holds what no frame can. Names of files
-    need not be UTF-8: in a reply, which only shows them, such bytes become U+FFFD."""
+    """Length and body. Raises ProtocolError when the body is over MAX_BYTES, or holds what no frame can."""
     try:
-        body = _encoder.encode(frame)
+        return framed(packed(frame) if isinstance(frame, Reply) else _encoder.encode(frame))
     except OverflowError:
         raise ProtocolError("a number has more than 64 bits") from None
     except UnicodeEncodeError as error:
-        if isinstance(frame, Request):
-            raise ProtocolError(f"{error.object!r:.80} is not UTF-8 text") from None
-        body = _encoder.encode(_shown(msgspec.to_builtins(frame)))
+        raise ProtocolError(f"{error.object!r:.80} is not UTF-8 text") from None
+
+
+def packed(answer: object) -> bytes:
+    """As msgpack. Names of files need not be UTF-8: here they are only shown, and such bytes become U+FFFD. Raises
+    OverflowError."""
+    try:
+        return _encoder.encode(answer)
+    except UnicodeEncodeError:
+        return _encoder.encode(_shown(msgspec.to_builtins(answer)))
+
+
+def framed(body: bytes) -> bytes:
+    """With its length. Raises ProtocolError when it is over MAX_BYTES."""
     if len(body) > MAX_BYTES:
         raise ProtocolError(f"a frame of {len(body)} bytes is over the limit of {MAX_BYTES}")
     return LENGTH.pack(len(body)) + body

@@ -74,7 +74,7 @@ def judge(state: State, tenant: Tenant, taken: Sequence[Resource] = ()) -> No | 
     """None: it may come in. `tenant` is sorted, not in the state; `taken`: what those before it in line wait for."""
     places: list[tuple[Slot | None, Stack]] = [(slot, state.stack_on(slot)) for slot in slots_of(state, tenant.gpu)]
     places = places or [(None, state.board.others)]
-    members = {slot: list(_members(state, slot)) for slot, _ in places}
+    members = {slot: list(members_of(state, slot)) for slot, _ in places}
     for check in (_knob, _tenants, _shares, _compute, _memory):
         for slot, stack in places:
             for applied in stack:
@@ -106,7 +106,8 @@ def slots_of(state: State, gpu: str) -> list[Slot]:
     return named or sorted(state.devices)
 
 
-def _members(state: State, slot: Slot | None) -> Iterator[Tenant]:
+def members_of(state: State, slot: Slot | None) -> Iterator[Tenant]:
+    """Jobs on a device, or that may come to it; None: all jobs."""
     for tenant in state.tenants.values():
         if slot is None or slot in (state.slots_of(tenant) or slots_of(state, tenant.gpu)):
             yield tenant

@@ -28,7 +28,8 @@ TOTALS: dict[str, tuple[TotalKind, int]] = {
 
 
 def limits_of(applied: Sequence[Applied], tenant: Tenant) -> tuple[int | None, int | None]:
-    """(hard, soft) limit of a tenant's own GPU time in millionths of a device, by the tightest policy; None: none."""
+    """(hard, soft) limit of a tenant's own GPU time in millionths of a device, by the tightest policy, or by a person;
+    None: none."""
     hard: list[int] = []
     soft: list[int] = []
     for one in applied:
@@ -36,6 +37,8 @@ def limits_of(applied: Sequence[Applied], tenant: Tenant) -> tuple[int | None, i
         if limit is not None:
             ratio, is_soft = limit
             (soft if is_soft else hard).append(max(round(ratio * _PPM), 1))
+    if tenant.compute is not None:
+        hard.append(tenant.compute.value)
     return min(hard, default=None), min(soft, default=None)
 
 

@@ -16,6 +16,8 @@ from gpud.policies.tenants import TenantFacts
 
 UNCLASSIFIED = "unclassified"
 """What screens show for a tenant that no class of an arbiter takes."""
+_KEYS = ("class", "name", "command", "gpu", "gpus", "mem", "compute", "exe", "traceparent")
+"""Of a LAUNCH, beside `label.K`."""
 _POD = re.compile(r"pod([0-9a-f]{8}[-_](?:[0-9a-f]{4}[-_]){3}[0-9a-f]{12})")
 
 
@@ -30,6 +32,14 @@ class Asked:
     command: str
     exe: str
     gpu: str | None
+    gpus: int = 0
+    """How many devices, whichever; 0: not by number."""
+    memory_bytes: int | None = None
+    """At most so much on each device; None: as the policy says."""
+    compute_ppm: int | None = None
+    """Of its GPU time, likewise."""
+    traceparent: str = ""
+    """The caller's, as it is in its environment; "": none."""
 
 
 @frozen
@@ -49,7 +59,7 @@ def read_launch(asked: tuple[tuple[str, str], ...], command: str) -> Asked:
     for key, value in asked:
         label = key.removeprefix("label.")
         if label == key:
-            if key not in ("class", "name", "command", "gpu", "exe"):
+            if key not in _KEYS:
                 raise Refused(f"this daemon does not know what {key!r} asks for; install the same gpud for both")
             plain[key] = value
             continue
@@ -63,7 +73,27 @@ def read_launch(asked: tuple[tuple[str, str], ...], command: str) -> Asked:
     name = one_line(plain.get("name") or "") or os.path.basename(command.split(" ")[0]) or "?"
     if len(name) > labels.LONGEST:
         raise Refused(f"the name {name[:40]!r}… is longer than {labels.LONGEST} characters")
-    return Asked(name=name, pin=plain.get("class"), labels=found, command=command, exe=exe, gpu=plain.get("gpu"))
+    return Asked(
+        name=name,
+        pin=plain.get("class"),
+        labels=found,
+        command=command,
+        exe=exe,
+        gpu=plain.get("gpu"),
+        gpus=_number(plain, "gpus", 1, 8) or 0,
+        memory_bytes=_number(plain, "mem", 2**20, 2**61),
+        compute_ppm=_number(plain, "compute", 1, 1_000_000),
+        traceparent=plain.get("traceparent", ""),
+    )
+
+
+def _number(plain: Mapping[str, str], key: str, least: int, most: int) -> int | None:
+    text = plain.get(key)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
+        raise Refused(f"{key} is {text[:40]!r}, which is no number from {least:,} to {most:,}")
+    return int(text)
 
 
 def facts_of(who: Who, job_labels: Mapping[str, str], exe: str) -> TenantFacts:

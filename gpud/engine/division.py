@@ -104,10 +104,12 @@ def _told_of(state: State, barred: Mapping[tuple[JobId, Slot], Barred]) -> list[
             continue
         who = f"job {job} ({tenant.name})"
         if why is None:
-            effects.append(do.Record(level="info", text=f"{who} is believed again on device {slot}"))
+            text = f"{who} is believed again on device {slot}"
+            effects.append(do.Record(level="info", text=text, job=job, slot=slot))
         else:
             text = f"{who} takes no part in the turns of others on device {slot} for a while"
-            effects.append(do.Record(level="warning", text=f"{text}: {why.word}: {BARRED_TEXTS[why.word]}"))
+            text = f"{text}: {why.word}: {BARRED_TEXTS[why.word]}"
+            effects.append(do.Record(level="warning", text=text, job=job, slot=slot))
     state.barred = barred
     return effects
 

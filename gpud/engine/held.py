@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from attrs import frozen
 
 from gpud.engine import lock_report, publish
-from gpud.engine.in_words import Levels, behind, by_rule, due_ns, limits, percent
+from gpud.engine.in_words import Levels, behind, by_rule, due_ns, limits, percent, since
 from gpud.engine.standing import class_text
-from gpud.engine.state import Client, State
+from gpud.engine.state import Client, State, Tenant
 from gpud.model.counters import Counters
 from gpud.model.ids import ClientId, Slot
 from gpud.model.knobs import DeviceWords
@@ -35,6 +35,8 @@ class _Case:
     sums: Sums
     levels: Levels
     now: int
+    steady: bool = False
+    """Without what is otherwise at every look."""
 
     def by(self, knob: str, *, value: bool = False) -> str:
         return by_rule(self.state, self.state.tenants[self.client.job], self.slot, knob, value=value)
@@ -53,19 +55,56 @@ def hold(
         return None
     client, slot, row = min(held, key=lambda found: found[2].hold_since_ns)
     since = max(now - row.hold_since_ns, 0)
-    entry = next((e for e in client.peers.values() if e.present == row.hold_peer), None)
-    peer = state.clients.get(entry.client) if entry else None
+    code, text, holder = sentence(state, client, slot, row, sums, levels, now)
+    text = f"held for {format_duration(since, MICROSECOND)}{text}"
+    return HoldView(code=code, text=text, held_by=holder, for_ns=since, device=slot)
+
+
+def sentence(
+    state: State,
+    client: Client,
+    slot: Slot,
+    row: Counters,
+    sums: Sums,
+    levels: Levels,
+    now: int,
+    *,
+    steady: bool = False,
+) -> tuple[str, str, int | None]:
+    """Of a client that is held on a device: (code, `: job 2 (python, high) is active…`, the job waited for). `steady`:
+    without what is otherwise at every look, such as how far a job is behind its share."""
+    peer = peer_of(state, client, row)
     words = client.words.get(slot) or DeviceWords()
     case = _Case(
-        state=state, client=client, slot=slot, row=row, words=words, peer=peer, sums=sums, levels=levels, now=now
+        state=state,
+        client=client,
+        slot=slot,
+        row=row,
+        words=words,
+        peer=peer,
+        sums=sums,
+        levels=levels,
+        now=now,
+        steady=steady,
     )
-    return HoldView(
-        code=publish.REASONS.get(row.hold_reason, f"gate {row.hold_reason:#x}"),
-        text=f"held for {format_duration(since, MICROSECOND)}{_SENTENCES.get(row.hold_reason, _unknown)(case)}",
-        held_by=_held_by(case),
-        for_ns=since,
-        device=slot,
-    )
+    code = publish.REASONS.get(row.hold_reason, f"gate {row.hold_reason:#x}")
+    return code, _SENTENCES.get(row.hold_reason, _unknown)(case), _held_by(case)
+
+
+def paused(state: State, tenant: Tenant, now: int) -> HoldView | None:
+    """Of a job that has tried nothing yet since a person has paused it. None: nobody has."""
+    said = tenant.paused
+    if said is None:
+        return None
+    text = f"paused by {since(state, said, now)}; `gpud resume {tenant.id}` lets it go on"
+    for_ns = max(now + state.wall_offset_ns - said.at_ns, 0)
+    return HoldView(code=publish.REASONS[publish.GATE_PAUSED], text=text, held_by=None, for_ns=for_ns, device=None)
+
+
+def peer_of(state: State, client: Client, row: Counters) -> Client | None:
+    """Whom the thread that is held longest waits for, as far as it is known."""
+    entry = next((e for e in client.peers.values() if e.present == row.hold_peer), None)
+    return state.clients.get(entry.client) if entry else None
 
 
 def _held_by(case: _Case) -> int | None:
@@ -75,16 +114,23 @@ def _held_by(case: _Case) -> int | None:
 
 
 def _lock(case: _Case) -> str:
-    return f": {lock_report.view(case.state, case.state.tenants[case.client.job], case.slot, case.now).text}"
+    tenant = case.state.tenants[case.client.job]
+    if case.steady:
+        return f": {lock_report.steady(case.state, tenant, case.slot)}"
+    return f": {lock_report.view(case.state, tenant, case.slot, case.now).text}"
 
 
 def _paused(case: _Case) -> str:
-    return f": it is paused{case.by('pause')}"
+    said = case.state.tenants[case.client.job].paused
+    if said is None:
+        return f": it is paused{case.by('pause')}"
+    by = said.by.name if case.steady else since(case.state, said, case.now)
+    return f": it is paused by {by}; `gpud resume {case.client.job}` lets it go on"
 
 
 def _preempt(case: _Case) -> str:
     quiet, row = "", case.peer_row
-    if row is not None and row.last_finish_ns and case.now - row.last_finish_ns >= _QUIET_NS:
+    if not case.steady and row is not None and row.last_finish_ns and case.now - row.last_finish_ns >= _QUIET_NS:
         quiet = f" and has finished nothing for {format_duration(case.now - row.last_finish_ns, SECOND)}"
     resume = format_duration(case.words.resume_after_ns)
     text = f": {_job(case, 'a job of higher rank')} is active{quiet}; goes on {resume} after it is idle"
@@ -113,8 +159,9 @@ def _budget(case: _Case) -> str:
     # What is in force may be less than any of them: a part of what holds for several jobs together.
     by = next((text for ppm, text in found if ppm >= level.cap_ppm), found[-1][1] if found else "")
     due = due_ns(level, case.now)
-    goes_on = f"; goes on in {format_duration(due, MICROSECOND)}" if due else ""
-    return f": it has used up its GPU time, {percent(level.cap_ppm)} of the device now{', ' if by else ''}{by}{goes_on}"
+    goes_on = f"; goes on in {format_duration(due, MICROSECOND)}" if due and not case.steady else ""
+    now = "" if case.steady else f", {percent(level.cap_ppm)} of the device now"
+    return f": it has used up its GPU time{now}{', ' if by else ''}{by}{goes_on}"
 
 
 def _rate(case: _Case) -> str:
@@ -132,7 +179,7 @@ def _share(case: _Case) -> str:
     theirs = case.levels.get((case.peer.job, case.slot)) if case.peer is not None else None
     has = case.peer_row is None or case.peer_row.turn == TURN_HAS
     text = f": {_job(case, 'another job')} {'has the turn' if has else 'is next'}"
-    if own is None or not own.share_ppm:
+    if own is None or not own.share_ppm or case.steady:
         return text
     text += f"; this job is {behind(own.lag_ns)} its share of {percent(own.share_ppm)}"
     return f"{text}, that one {behind(theirs.lag_ns)} its own" if theirs is not None and theirs.share_ppm else text

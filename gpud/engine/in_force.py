@@ -97,11 +97,11 @@ def _knobs(state: State, tenant: Tenant, slot: Slot) -> Knobs:
     applied = arbiter_on(state, slot)
     arbiter = applied.arbiter if applied else None
     hard, soft = limits_of(state.stack_on(slot), tenant)
-    memory = memory_limits.limit_of(state.stack_on(slot), tenant)
+    memory = memory_limits.limit_for(state.stack_on(slot), tenant)
     inflight = launches(_value(state, tenant, slot, "max_inflight"))
     inflight_ns = duration(_value(state, tenant, slot, "max_inflight_time"))
     common: dict[str, Any] = {
-        "pause": _value(state, tenant, slot, "pause"),
+        "pause": _value(state, tenant, slot, "pause") or tenant.paused is not None,
         "hard_ppm": hard,
         "soft_ppm": soft,
         "rated": any(_value(state, tenant, slot, f"max_{what}_rate") < math.inf for what in ("launch", "block")),

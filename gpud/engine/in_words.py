@@ -10,7 +10,8 @@ from gpud.engine.in_force import Said, said, tightest
 from gpud.engine.state import State, Tenant
 from gpud.model.ids import JobId, Slot
 from gpud.model.levels import Level
-from gpud.model.units import MICROSECOND, MILLISECOND, format_duration
+from gpud.model.rulings import Ruling
+from gpud.model.units import MICROSECOND, MILLISECOND, SECOND, format_duration
 
 Levels = Mapping[tuple[JobId, Slot], Level]
 _WHOLE = 1_000_000
@@ -23,6 +24,8 @@ def limits(state: State, tenant: Tenant, slot: Slot) -> Iterator[tuple[int, str]
         if limit is not None and limit[0] <= 1:
             ratio, soft = limit
             yield round(ratio * _WHOLE), _by_limit(applied, tenant, " while others want it" if soft else "")
+    if tenant.compute is not None:
+        yield tenant.compute.value, f"set by {tenant.compute.by.name}"
     if slot not in state.runs:
         return
     for word in said(state, tenant, slot, "max_compute"):
@@ -87,3 +90,9 @@ def behind(lag_ns: int) -> str:
 def percent(ppm: int) -> str:
     """`25%`, `33.3%`"""
     return f"{ppm / 10_000:.3g}%"
+
+
+def since(state: State, said: Ruling, now: int) -> str:
+    """`alice (uid 1000) 12min ago`"""
+    ago = max(now + state.wall_offset_ns - said.at_ns, 0)
+    return f"{said.by.name} {format_duration(ago // SECOND * SECOND)} ago"

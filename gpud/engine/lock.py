@@ -10,6 +10,7 @@ from typing import Any
 from attrs import evolve
 
 from gpud.engine import lock_queue, memory_swap
+from gpud.engine.in_force import knobs_for
 from gpud.engine.lock_queue import Line, Request, Terms, Turn, has
 from gpud.engine.lock_words import reachable, sort, terms_of, turns_on, wanted, words
 from gpud.engine.memory_room import short
@@ -137,9 +138,10 @@ def _back(state: State, client: Client, event: ev.LockBack, now: int) -> list[Ef
         if event.never:
             turn.revoked_ns, turn.deadline_ns, turn.overrun, turn.never = None, FOREVER_NS, False, True
             turn.retry_ns = now + max(terms_of(state, turn.job, slot).grace_ns, ASK_AGAIN_NS)
+            state.tenants[turn.job].leaves.discard(slot)
             effects += _join(state, client, slot)
             text = f"{_who(state, turn)} cannot give device {slot} back now: work that does not end by waiting"
-            effects.append(do.Record(level="warning", text=text))
+            effects.append(do.Record(level="warning", text=text, job=turn.job, slot=slot))
         elif event.overrun:
             effects += _overruns(state, slot, turn) if turn.revoked_ns is not None else []
         else:
@@ -147,7 +149,7 @@ def _back(state: State, client: Client, event: ev.LockBack, now: int) -> list[Ef
             turn.done = turn.revoked_ns is None
             if lock_queue.leave(line, client.id, now) and late:
                 text = f"{_who(state, turn)} has given device {slot} back, late"
-                effects.append(do.Record(level="info", text=text))
+                effects.append(do.Record(level="info", text=text, kind="back", job=turn.job, slot=slot))
     return effects
 
 
@@ -160,7 +162,7 @@ def _overruns(state: State, slot: Slot, turn: Turn) -> list[Effect]:
         f"{_who(state, turn)} has not given device {slot} back within {grace}: its gate is shut, and nobody gets the "
         "device before its work has ended, or it has"
     )
-    return [do.Record(level="warning", text=text)]
+    return [do.Record(level="warning", text=text, kind="overrun", job=turn.job, slot=slot)]
 
 
 def _who(state: State, turn: Turn) -> str:
@@ -306,10 +308,19 @@ def _take_back(state: State, fresh: bool, now: int) -> list[Effect]:
         if turn is None or turn.revoked_ns is not None or not _wanted(state, slot):
             continue
         idle = _idle_since(state, slot, turn) if fresh else None
-        if now >= lock_queue.ends_ns(turn, _said(state, slot, turn), idle):
-            lock_queue.revoke(turn, terms_of(state, turn.job, slot), now)
-            sent += [_revoked(client, slot, turn) for client in sorted(turn.clients) if _hears(state, client)]
+        paused = slot in state.runs and knobs_for(state, state.tenants[turn.job], slot).pause and now >= turn.retry_ns
+        if paused or now >= lock_queue.ends_ns(turn, _said(state, slot, turn), idle):
+            sent += end_turn(state, slot, now)
     return sent
+
+
+def end_turn(state: State, slot: Slot, now: int) -> list[Effect]:
+    """Who has a device is asked for it back, if it was not yet."""
+    turn = state.locks.lines[slot].turn
+    if turn is None or turn.revoked_ns is not None:
+        return []
+    lock_queue.revoke(turn, terms_of(state, turn.job, slot), now)
+    return [_revoked(client, slot, turn) for client in sorted(turn.clients) if _hears(state, client)]
 
 
 def _said(state: State, slot: Slot, turn: Turn) -> Terms:

@@ -66,12 +66,38 @@ def view(state: State, tenant: Tenant, slot: Slot, now: int) -> LockView:
         holder=holder(state, slot),
         reason=reason(state, slot),
         text=_waits(state, tenant.id, slot, number, at, now),
-        by=_by(state, tenant, slot),
+        by=by(state, tenant, slot),
     )
 
 
+def steady(state: State, tenant: Tenant, slot: Slot) -> str:
+    """Why a job that waits for its turn waits, without numbers: what has them are places and times of their own."""
+    line = state.locks.lines.get(slot)
+    if line is None:
+        return "there are no turns any more"
+    turn = line.turn
+    if turn is not None and turn.job == tenant.id and not turn.overrun:
+        return "it has the device, and its memory comes in" if turn.in_ns is None else "it has the device"
+    kept_out = _kept_out(state, tenant, slot)
+    first = line.places[:1] == [tenant.id]  # of all in line, it would cost too much to find out
+    if kept_out or (first and why_short(state, tenant, slot)):
+        return f"it waits in line, but {kept_out or 'its memory finds no room on the device'}"
+    if turn is None:
+        kept = line.reserved.job if line.reserved is not None and line.reserved.job != tenant.id else None
+        return f"it waits for its turn{f'; the device is kept for job {kept}' if kept is not None else ''}"
+    name = state.tenants[turn.job].name if turn.job in state.tenants else "?"
+    what = "has the device"
+    if turn.revoked_ns is not None:
+        what = "was asked for the device and finishes its work"
+        if turn.overrun:
+            heard = any(client in state.heard for client in turn.clients)
+            why = "its work has not ended" if heard else "it does not answer"
+            what = f"was asked for the device and is late: {why}; its gate is shut (grace of {_place(state, slot)})"
+    return f"it waits for its turn; job {turn.job} ({name}) {what}"
+
+
 def _held(state: State, tenant: Tenant, slot: Slot, turn: Turn, now: int) -> LockView:
-    others, by = waiters(state, slot), _by(state, tenant, slot)
+    others = waiters(state, slot)
     explicit = any(row.holds for (client, where), row in state.held.items() if where == slot and client in turn.clients)
     if turn.revoked_ns is not None:
         word, end = ("overruns", None) if turn.overrun else ("leaves", turn.deadline_ns)
@@ -97,7 +123,7 @@ def _held(state: State, tenant: Tenant, slot: Slot, turn: Turn, now: int) -> Loc
         holder=tenant.id,
         reason=reason(state, slot),
         text=text,
-        by=by,
+        by=by(state, tenant, slot),
     )
 
 
@@ -106,6 +132,9 @@ def _waits(state: State, job: JobId, slot: Slot, number: int, at: int | None, no
     line = state.locks.lines[slot]
     when = "nobody can say when its turn is" if at is None else f"its turn is estimated {_in(at - now)}"
     text = f"place {number} in line for its turn; {when}"
+    kept_out = _kept_out(state, state.tenants[job], slot)
+    if kept_out:
+        return f"it waits in line, but {kept_out}"
     missing = why_short(state, state.tenants[job], slot)
     if missing:
         return f"it waits in line, but {missing}"
@@ -120,6 +149,14 @@ def _waits(state: State, job: JobId, slot: Slot, number: int, at: int | None, no
     what = _leaves(state, slot, turn, now) if turn.revoked_ns is not None else "it has the device"
     what += _for(state, slot)
     return f"{text}; job {turn.job} ({name}): {what}"
+
+
+def _kept_out(state: State, tenant: Tenant, slot: Slot) -> str:
+    """By a person's word, a clause; "": it is not."""
+    if tenant.paused is not None:
+        return f"it is paused by {tenant.paused.by.name}"
+    evicted = slot in tenant.leaves and slot in state.moves.devices
+    return "it is evicted, and its memory has yet to leave" if evicted else ""
 
 
 def _for(state: State, slot: Slot) -> str:
@@ -148,7 +185,8 @@ def _place(state: State, slot: Slot) -> str:
     return f"{ir.source.name}:{ir.source.position(span.start)[0]}"
 
 
-def _by(state: State, tenant: Tenant, slot: Slot) -> str:
+def by(state: State, tenant: Tenant, slot: Slot) -> str:
+    """`turns.gpol:12`, where the length of its turn comes from."""
     word = tightest("max_hold", said(state, tenant, slot, "max_hold")) if slot in state.runs else None
     return place(of_word(word)) if word is not None else ""
 

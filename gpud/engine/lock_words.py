@@ -52,7 +52,7 @@ def _terms_of(state: State, job: JobId, slot: Slot) -> Terms:
     return Terms(
         rank=own.rank,
         unit=unit,
-        max_hold_ns=_max_hold_ns(state, tenant, slot, turns, own.job_class),
+        max_hold_ns=max_hold_ns(state, tenant, slot),
         min_hold_ns=MIN_HOLD_SWAPS * took if turns.min_hold_ns is None else turns.min_hold_ns,
         max_wait_ns=turns.max_wait_ns,
         grace_ns=turns.grace_ns,
@@ -61,11 +61,14 @@ def _terms_of(state: State, job: JobId, slot: Slot) -> Terms:
     )
 
 
-def _max_hold_ns(state: State, tenant: Tenant, slot: Slot, turns: Turns, job_class: str | None) -> int:
+def max_hold_ns(state: State, tenant: Tenant, slot: Slot) -> int:
+    """How long a turn of its is, on a device with turns."""
+    turns = turns_on(state, slot)
+    assert turns is not None
     if slot not in state.runs:
         return turns.max_hold_ns  # just restarted: policies have yet to speak
     said = knobs_for(state, tenant, slot).max_hold_ns
-    return min(said, turns.max_hold_ns) if job_class is None else said
+    return min(said, turns.max_hold_ns) if standing(state, tenant, slot).job_class is None else said
 
 
 def reachable(state: State, request: Request) -> bool:
@@ -73,6 +76,8 @@ def reachable(state: State, request: Request) -> bool:
     tenant, client = state.tenants[request.job], state.clients.get(request.client)
     there = client is not None and client.session is not None and client.id in state.heard
     if not there or request.stale_until_ns is not None:
+        return False
+    if any(slot in tenant.leaves and slot in state.moves.devices for slot in request.slots):
         return False
     if any(short(state, tenant, slot) for slot in request.slots):
         return False

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from gpud.engine.board import Applied, nanoseconds
 from gpud.engine.state import Tenant
@@ -26,10 +26,14 @@ class Limit:
     applied: Applied | None
     """None: no policy says anything."""
     job_class: str
+    by: str = ""
+    """Who has set it, beside the policies."""
 
     @property
     def place(self) -> str:
-        """`quotas.gpol:15`, where the limit stands; "" without one."""
+        """`quotas.gpol:15`, where the limit stands, or who set it; "" without one."""
+        if self.by:
+            return f"set by {self.by}"
         if self.applied is None or self.bytes is None:
             return ""
         ir = self.applied.program.ir
@@ -62,6 +66,14 @@ def limit_of(stack: Sequence[Applied], tenant: Tenant) -> Limit:
     return min(
         found, key=lambda limit: (math.inf if limit.bytes is None else limit.bytes, limit.wait_ns), default=NO_LIMIT
     )
+
+
+def limit_for(stack: Sequence[Applied], tenant: Tenant) -> Limit:
+    """Likewise, or what a person has said of this job, where that is less."""
+    found, said = limit_of(stack, tenant), tenant.memory
+    if said is None or (found.bytes is not None and found.bytes <= said.value):
+        return found
+    return evolve(found, bytes=said.value, by=said.by.name)
 
 
 def promise_of(applied: Applied, tenant: Tenant) -> int:

@@ -142,6 +142,11 @@ def waiting(state: State, tenant: Tenant) -> list[Asked]:
     return [one for one in state.asks if one.job == tenant.id and one.answered_ns is None]
 
 
+def is_over(state: State, tenant: Tenant, one: Asked) -> bool:
+    """Is it below the limit of its job that room is missing? Else on the device."""
+    return _room(state, tenant, one.slot) < one.bytes
+
+
 def _fits(state: State, tenant: Tenant, one: Asked) -> bool:
     """Below the limit, and on the device. Of the device the daemon knows only what the driver has told since it asked,
     and what others have given back since."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from gpud.engine import memory_line, memory_swap
 from gpud.engine.in_force import knobs_for
-from gpud.engine.memory_limits import limit_of
+from gpud.engine.memory_limits import limit_for
 from gpud.engine.memory_words import overhead, overhead_known
 from gpud.engine.state import Client, State, Tenant
 from gpud.model.counters import Counters
@@ -51,7 +51,7 @@ def _view(state: State, tenant: Tenant, slot: Slot, rows: Sequence[Counters]) ->
         unpinned=_sum(row.unpinned_bytes for row in rows),
         lost=_sum(row.lost_bytes for row in rows),
         over=limit is not None and reserved + beside > limit,
-        place=limit_of(state.stack_on(slot), tenant).place if limit is not None else "",
+        place=limit_for(state.stack_on(slot), tenant).place if limit is not None else "",
         moving="; ".join(filter(None, (memory_swap.moving(state, client, slot) for client in sorted(tenant.clients)))),
         waiting=len(asks),
         waiting_bytes=_sum(one.bytes for one in asks),

@@ -18,7 +18,7 @@ from gpud.memory.tiers import UNIT, host_budget
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model.effects import Effect
-from gpud.model.ids import ClientId, Slot
+from gpud.model.ids import ClientId, JobId, Slot
 from gpud.model.knobs import UNLIMITED
 from gpud.model.units import FOREVER_NS, MILLISECOND, SECOND
 from gpud.policies.quantities import show_value
@@ -135,7 +135,8 @@ def swapped(state: State, event: ev.Swapped, now: int) -> list[Effect]:
     text = f"has no host slots for it: {why}" if why else "could not let go of its memory just now"
     device.cannot[event.client] = Cannot(why=text, until_ns=now + AGAIN_NS)
     job = state.clients[event.client].job
-    return [do.Record(level="warning", text=f"client {event.client} of job {job} {text} (device {event.slot})")]
+    text = f"client {event.client} of job {job} {text} (device {event.slot})"
+    return [do.Record(level="warning", text=text, job=job, slot=event.slot)]
 
 
 def slots_asked(state: State, event: ev.SlotsAsked) -> list[Effect]:
@@ -169,7 +170,7 @@ def _no_slots(state: State, client: Client, slot: Slot, request: int, why: str) 
     said = state.moves.refused.get(client.id) == why
     state.moves.refused[client.id] = why
     text = f"client {client.id} of job {client.job} gets no host slots: {why}"
-    records: list[Effect] = [] if said else [do.Record(level="warning", text=text)]
+    records: list[Effect] = [] if said else [do.Record(level="warning", text=text, job=client.job, slot=slot)]
     return [*records, do.SendNoSlots(client=client.id, slot=slot, request=request)]
 
 
@@ -245,8 +246,9 @@ def _silent(state: State, slot: Slot, device: Device, now: int) -> list[Effect]:
         if client not in device.cannot and now - out.moved_ns >= SILENT_NS + (out.bytes * SECOND >> 30):
             device.ledger.refused(client)
             device.cannot[client] = Cannot(why="does not answer", until_ns=FOREVER_NS)
-            text = f"client {client} of job {state.clients[client].job} was asked to let go of memory of device {slot}"
-            effects.append(do.Record(level="warning", text=f"{text} and does not answer"))
+            job = state.clients[client].job
+            text = f"client {client} of job {job} was asked to let go of memory of device {slot} and does not answer"
+            effects.append(do.Record(level="warning", text=text, job=job, slot=slot))
     return effects
 
 
@@ -326,20 +328,29 @@ def _too_short(state: State, slot: Slot, device: Device, short: int, now: int) -
         for client in sorted(turn.clients)
         if client in state.clients and can_be_asked(state, state.clients[client])
     ]
-    return [do.SaveState(), do.Record(level="warning", text=text), *told]
+    return [do.SaveState(), do.Record(level="warning", text=text, job=turn.job, slot=slot), *told]
 
 
 def _home(state: State, slot: Slot, device: Device, now: int) -> list[Effect]:
-    """`residency = host`: all of it leaves, whether somebody lacks it or not."""
+    """Of who is evicted, or has `residency = host`, all leaves, whether somebody lacks it or not."""
     line = state.locks.lines.get(slot)
     turn = line.turn if line is not None else None
     effects: list[Effect] = []
+    still: set[JobId] = set()
     for client in state.clients_on(slot):
         resident = row(state, client.id, slot).resident_bytes
         away = turn is None or client.id not in turn.clients
         busy = client.id in device.outs or client.id in device.cannot or not can_be_asked(state, client)
-        if resident and away and not busy and slot in state.runs and knobs_of(state, client, slot).residency == "host":
+        leaves = slot in state.tenants[client.job].leaves
+        if leaves and (not away or (resident and (not busy or client.id in device.outs))):
+            still.add(client.job)
+        home = leaves or (slot in state.runs and knobs_of(state, client, slot).residency == "host")
+        if resident and away and not busy and home:
             effects.append(_ask(state, slot, device, client.id, resident, now))
+    for tenant in state.tenants.values():
+        if slot in tenant.leaves and tenant.id not in still:
+            tenant.leaves.discard(slot)
+            state.locks.due_ns = now  # it may come in again
     return effects
 
 

@@ -197,7 +197,7 @@ def wait_p99(meters: Iterable[Meter], now: int) -> int:
             waited = max(now - counters.hold_since_ns, 0) // MICROSECOND
             buckets[min(max(waited.bit_length() - 1, 0), 63)] += counters.holding
     held = sum(buckets)
-    return _p99(buckets, max(launches + holding, held) - held)
+    return quantile(buckets, max(launches + holding, held) - held, 99)
 
 
 def delay_p99(meters: Iterable[Meter], now: int) -> int | None:
@@ -210,13 +210,13 @@ def delay_p99(meters: Iterable[Meter], now: int) -> int | None:
             return None
         for bucket, count in enumerate(delays):
             buckets[bucket] += count
-    return _p99(buckets, 0)
+    return quantile(buckets, 0, 99)
 
 
-def _p99(buckets: Sequence[int], at_once: int) -> int:
-    """Bucket i counts 2^i … 2^(i+1) µs, the first from 0; `at_once` more took no time at all."""
+def quantile(buckets: Sequence[int], at_once: int, percent: int) -> int:
+    """In nanoseconds. Bucket i counts 2^i … 2^(i+1) µs, the first from 0; `at_once` more took no time at all."""
     total = sum(buckets) + at_once
-    rank = -(-99 * total // 100)
+    rank = -(-percent * total // 100)
     below = at_once
     if total == 0 or rank <= below:
         return 0

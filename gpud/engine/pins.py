@@ -2,42 +2,23 @@
 
 from gpud.engine import ticking
 from gpud.engine.classify import check_class, place, place_everywhere
+from gpud.engine.labels import LONGEST
 from gpud.engine.peers import update_client
-from gpud.engine.standing import arbiters_of, class_text, forget
+from gpud.engine.standing import arbiters_of, forget
 from gpud.engine.state import State, Tenant
-from gpud.model import effects as do
 from gpud.model.effects import Effect
 from gpud.model.errors import Refused
-from gpud.model.events import PinAsked
+from gpud.model.rulings import By
 
 
-def judge(state: State, job: int, job_class: str | None, by_operator: bool) -> Tenant:
-    """The job to be pinned. Raises Refused: no such job, no such class, upward and not an operator."""
-    tenant = next((tenant for tenant in state.tenants.values() if tenant.id == job), None)
-    if tenant is None:
-        raise Refused(f"there is no job {job}")
-    if job_class is None:
-        target = None
-    else:
+def judge(state: State, tenant: Tenant, job_class: str | None, by: By) -> None:
+    """May the job be pinned so? Raises Refused: no such class, upward and not an operator."""
+    if job_class is not None:
+        if len(job_class) > LONGEST:
+            raise Refused(f"unknown class {job_class[:40]!r}…; no class has such a long name")
         check_class(arbiters_of(state, tenant), job_class)
-        target = job_class
-    if not by_operator:
-        _check_not_upward(state, tenant, target)
-    return tenant
-
-
-def pin(state: State, event: PinAsked, now: int) -> list[Effect]:
-    """Its class, rank and limits change at once; it keeps what it has."""
-    try:
-        tenant = judge(state, event.job, event.job_class, event.by_operator)
-    except Refused as refused:
-        return [do.Record(level="warning", text=f"job {event.job} is not pinned: {refused}")]
-    before = class_text(state, tenant)
-    tenant.pin = event.job_class
-    effects = sort_anew(state, tenant, now)
-    how = f"pinned to {event.job_class}" if event.job_class else "sorted by its labels again"
-    text = f"job {tenant.id} is {how}: {before} → {class_text(state, tenant)}"
-    return [*effects, do.SaveState(), do.Record(level="info", text=text)]
+    if not by.operator:
+        _check_not_upward(state, tenant, job_class)
 
 
 def sort_anew(state: State, tenant: Tenant, now: int) -> list[Effect]:
@@ -53,17 +34,21 @@ def sort_anew(state: State, tenant: Tenant, now: int) -> list[Effect]:
 
 
 def _check_not_upward(state: State, tenant: Tenant, target: str | None) -> None:
-    """Nobody but an operator may rank a job higher than its labels do, nor choose freely where nothing ranks."""
+    """Nobody but an operator may rank a job higher than its labels do, or than an operator has pinned it, nor choose
+    freely where nothing ranks."""
+    bound = tenant.pinned_by is not None and tenant.pinned_by.by.operator
     for applied in state.board.arbiters:
         assert applied.arbiter is not None
-        ranks = applied.arbiter.ranks
-        natural = place(applied, tenant.facts, None).job_class
+        ranks, lowest = applied.arbiter.ranks, applied.arbiter.lowest
+        least = natural = place(applied, tenant.facts, None).job_class
+        current = place(applied, tenant.facts, tenant.pin).job_class if bound else natural
         wanted = place(applied, tenant.facts, target).job_class
-        if wanted == natural:
+        if wanted == natural == current:
             continue
-        own = ranks.get(natural, applied.arbiter.lowest) if natural is not None else applied.arbiter.lowest
+        own = max(ranks.get(one, lowest) if one is not None else lowest for one in (natural, current))
         if not ranks or wanted is None or ranks.get(wanted, 0) < own:
+            least = current if bound and current != natural else natural
             raise Refused(
-                f"only an operator may move job {tenant.id} from {natural or 'no class'} up to {wanted or 'no class'} "
+                f"only an operator may move job {tenant.id} from {least or 'no class'} up to {wanted or 'no class'} "
                 f"of the policy {applied.name}; ask one, or start it with labels that say so"
             )

@@ -1,14 +1,18 @@
 """What the engine needs of the world. `daemon.py` passes the real ones in, tests pass fakes."""
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from gpud.model.counters import Counters, HookCounters
-from gpud.model.effects import Reloaded, SendWelcome, StruckOut
-from gpud.model.events import Process
+from gpud.model.effects import Effect, Reloaded, SendWelcome, StruckOut
+from gpud.model.events import Event, Process
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
 from gpud.model.levels import Barred, Division, Level, Motion
+
+if TYPE_CHECKING:
+    from gpud.engine.journal import Numbered
+    from gpud.engine.live import Rows
 
 
 class PagesPort(Protocol):
@@ -121,6 +125,34 @@ class PolicyPort(Protocol):
         """Where `apply` lines point may be another device now."""
 
 
+class WatchPort(Protocol):
+    """Whoever shows what the engine does, and keeps it. Called on the engine's task: nothing here waits."""
+
+    def decided(self, effects: Sequence[Effect], now: int) -> None:
+        """They have just been carried out. `now`: when they were decided, before anybody could see anything of it."""
+
+    def happened(self, counters: Mapping[tuple[ClientId, Slot], Counters] | None) -> None:
+        """After an event and all that came of it. `counters`: what it has brought of them, of just now."""
+
+
+class KeeperPort(Protocol):
+    """Whoever keeps decisions and figures beyond the daemon's life. Called on the engine's task: nothing here waits."""
+
+    def decided(self, decisions: "Sequence[Numbered]", offset: int, name_of: Callable[[int], str]) -> None:
+        """`offset`: Unix time less the monotonic clock; `name_of`: of a job, while this is called."""
+
+    def looked(self, rows: "Rows", offset: int) -> None:
+        """Once a second at most, while anything is attached."""
+
+
+class ObserverPort(Protocol):
+    """Whoever draws conclusions from what happens, of the state that it was made with and never changes. Called on the
+    engine's task: nothing here waits."""
+
+    def saw(self, event: Event, effects: Sequence[Effect], now: int) -> None:
+        """After an event whose effects have just been carried out. One that raises is not called again."""
+
+
 class DeviceUsage(Protocol):
     """What the driver says of a device."""
 
@@ -135,6 +167,9 @@ class DeviceUsage(Protocol):
 
     @property
     def temperature_c(self) -> float | None: ...
+
+    @property
+    def utilisation(self) -> float | None: ...
 
     @property
     def processes(self) -> tuple[Process, ...] | None: ...

@@ -4,12 +4,28 @@ Effects are in the order in which they must become visible. An event about a cli
 end while their last events are under way.
 """
 
-from gpud.engine import division, edges, lock, memory, pins, runs, standing, swap_board, ticking, unmanaged, waiting
+from gpud.engine import (
+    division,
+    edges,
+    evict,
+    launches,
+    lock,
+    memory,
+    pins,
+    rulings,
+    runs,
+    standing,
+    swap_board,
+    ticking,
+    unmanaged,
+    waiting,
+)
 from gpud.engine import memory_swap as swaps
-from gpud.engine.classify import UNCLASSIFIED, admit, facts_of, place_everywhere, read_launch
+from gpud.engine.classify import UNCLASSIFIED, facts_of, place_everywhere, read_launch
 from gpud.engine.peers import is_above, publish_client, update_client, update_readers
+from gpud.engine.slots import devices_found, drop_unused, slot_for
 from gpud.engine.standing import class_text, is_pinned
-from gpud.engine.state import Client, Device, State, Tenant
+from gpud.engine.state import Client, State, Tenant
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model import refusals
@@ -18,7 +34,6 @@ from gpud.model.errors import Refused
 from gpud.model.ids import ClientId, Generation, JobId, Slot
 from gpud.model.units import MILLISECOND
 
-MAX_DEVICES = 8
 PEERS_DEADLINE_NS = 100 * MILLISECOND
 """A client hears its device slots this late at most, whoever has not mapped its page by then."""
 
@@ -70,7 +85,7 @@ def _react(state: State, event: ev.Event, now: int) -> list[Effect]:
         case ev.LauncherEnded():
             return _launcher_ended(state, event)
         case ev.DevicesFound():
-            return _devices_found(state, event, now)
+            return devices_found(state, event, now)
         case ev.DriverTold():
             return unmanaged.hear(state, event, now) + memory.hear(state, event)
         case ev.AllocAsked() | ev.SlotsAsked() | ev.SlotsFailed() | ev.Swapped():
@@ -84,8 +99,10 @@ def _react(state: State, event: ev.Event, now: int) -> list[Effect]:
         case ev.PluginsGone():
             state.samples = {key: sample for key, sample in state.samples.items() if key[0] != event.plugin}
             return []
-        case ev.PinAsked():
-            return pins.pin(state, event, now)
+        case ev.SetAsked() | ev.PauseAsked() | ev.ResumeAsked():
+            return rulings.rule(state, event, now)
+        case ev.EvictAsked():
+            return evict.evict(state, event, now)
         case ev.BoardChanged():
             return swap_board.swap(state, event, now)
         case ev.DrainAsked():
@@ -101,38 +118,22 @@ def _launch(state: State, event: ev.LaunchAsked, now: int) -> list[Effect]:
     if state.draining:
         return [do.Refuse(session=event.session, code=refusals.DRAINING, text=_DRAINING)]
     try:
-        asked = read_launch(event.asked, event.who.command)
-        placed = admit(state.board, asked, event.who, state.claims, state.system)
+        tenant = launches.tenant_of(state, event, now)
     except Refused as refused:
         return [do.Refuse(session=event.session, code=refusals.POLICY, text=str(refused))]
-    tenant = Tenant(
-        id=_new_job(state),
-        name=asked.name,
-        command=asked.command,
-        exe=asked.exe,
-        labels=asked.labels,
-        pin=asked.pin,
-        who=event.who,
-        facts=facts_of(event.who, asked.labels, asked.exe),
-        placed=placed,
-        launcher=True,
-        launcher_alive=True,
-        session=event.session,
-        began_ns=now,
-        gpu=asked.gpu or "",
-    )
-    return waiting.enter(state, tenant, event, now) or _begin(state, tenant, event)
+    state.next_job += 1
+    effects = waiting.enter(state, tenant, event, now) or _begin(state, tenant, event)
+    return effects + launches.remarks(tenant, event)
 
 
 def _begin(state: State, tenant: Tenant, event: ev.LaunchAsked) -> list[Effect]:
     """A job of `gpud run` is let in."""
     state.tenants[tenant.id] = tenant
-    environment = state.environment + ((("CUDA_VISIBLE_DEVICES", tenant.gpu),) if tenant.gpu else ())
     text = f"job {tenant.id} ({tenant.name}, {class_text(state, tenant)}) of {tenant.who.user} began"
     return [
         do.SaveState(),
-        do.SendJob(session=event.session, job=tenant.id, environment=environment),
-        do.Record(level="info", text=text),
+        do.SendJob(session=event.session, job=tenant.id, environment=launches.environment(state, tenant)),
+        do.Record(level="info", text=text, kind="admit", job=tenant.id),
     ]
 
 
@@ -196,10 +197,10 @@ def _attach(state: State, event: ev.AttachAsked, now: int) -> list[Effect]:
     )
     verb = "came back" if again else "attached"
     text = f"client {client.id} (pid {client.who.pid}) of job {tenant.id} ({class_text(state, tenant)}) {verb}"
-    effects.append(do.Record(level="info", text=text))
+    effects.append(do.Record(level="info", text=text, kind="attach", job=tenant.id))
     if UNCLASSIFIED in class_text(state, tenant):
         text = f"no class takes job {tenant.id} ({tenant.name}): it runs below all classes"
-        effects.append(do.Record(level="warning", text=text))
+        effects.append(do.Record(level="warning", text=text, job=tenant.id))
     return effects
 
 
@@ -217,7 +218,7 @@ def _see_program(state: State, tenant: Tenant, who: ev.Who, now: int) -> list[Ef
     if before == after:
         return effects
     text = f"job {tenant.id} runs {who.exe}, not {said} as gpud run said: {before} → {after}"
-    return [*effects, do.Record(level="info", text=text)]
+    return [*effects, do.Record(level="info", text=text, job=tenant.id)]
 
 
 def _tenant_of_itself(state: State, event: ev.AttachAsked, now: int) -> Tenant:
@@ -295,7 +296,7 @@ def _devices(state: State, event: ev.DevicesReported, now: int) -> list[Effect]:
     client.devices, known = (), set(state.devices)
     state.moved()
     deserted = known - {slot for other in state.clients.values() for slot in other.slots()}
-    client.devices = tuple(_slot_for(state, uuid, total) for uuid, total in event.devices)
+    client.devices = tuple(slot_for(state, uuid, total) for uuid, total in event.devices)
     state.moved()
     effects: list[Effect] = [do.DevicesChanged()] if set(state.devices) - known else []
     effects += runs.keep_up(state, now)
@@ -321,12 +322,12 @@ def _devices(state: State, event: ev.DevicesReported, now: int) -> list[Effect]:
     state.owed.add(client.id)
     if not client.awaited:
         effects.append(ticking.send_slots(state, client))
-    _drop_unused_devices(state)
+    drop_unused(state)
     effects += runs.keep_up(state, now)
     tenant = state.tenants[client.job]
     if tenant.pin is not None and client.slots() and not is_pinned(state, tenant):
         text = f"job {tenant.id} is pinned to {tenant.pin}, which no policy of its devices has: its labels decide"
-        effects.append(do.Record(level="warning", text=text))
+        effects.append(do.Record(level="warning", text=text, job=tenant.id))
     return [*effects, do.SaveState()]
 
 
@@ -341,7 +342,7 @@ def _peers_mapped(state: State, event: ev.PeersMapped) -> list[Effect]:
         text = (
             f"client {reader.id} mapped {event.mapped} of {len(reader.peers)} peers: it is held less than it should be"
         )
-        effects.append(do.Record(level="warning", text=text))
+        effects.append(do.Record(level="warning", text=text, job=reader.job))
     return effects + _answered(state, reader)
 
 
@@ -392,13 +393,13 @@ def _forget(state: State, client: Client, reason: str, now: int) -> list[Effect]
         _forget_readings(state, client, slot)
         ticking.hurry(state, slot, now)
     _end_if_empty(state, tenant)
-    _drop_unused_devices(state)
+    drop_unused(state)
     effects += runs.keep_up(state, now)
     if not state.clients:
         state.lease_due_ns = state.levels_due_ns = state.adopt_until_ns = state.owners_due_ns = None
         state.tick_due_ns = state.memory_due_ns = None
     text = f"client {client.id} (pid {client.who.pid}) of job {tenant.id} detached: {reason}"
-    return [*effects, do.SaveState(), do.Record(level="info", text=text)]
+    return [*effects, do.SaveState(), do.Record(level="info", text=text, kind="detach", job=tenant.id)]
 
 
 def _pages_failed(state: State, event: ev.PagesFailed, now: int) -> list[Effect]:
@@ -426,23 +427,8 @@ def _launcher_ended(state: State, event: ev.LauncherEnded) -> list[Effect]:
         return []
     tenant.launcher_alive = False
     _end_if_empty(state, tenant)
-    return [do.SaveState(), do.Record(level="info", text=f"the launcher of job {tenant.id} ended")]
-
-
-def _devices_found(state: State, event: ev.DevicesFound, now: int) -> list[Effect]:
-    changed = False
-    for index, (uuid, name, total) in enumerate(event.devices):
-        slot = _slot_for(state, uuid, total)
-        if slot is not None:
-            device = state.devices[slot]
-            changed = changed or (device.name, device.index) != (name, index)
-            device.name, device.index, device.total_bytes = name, index, total
-    if not changed:
-        return []
-    effects = [*runs.keep_up(state, now), do.DevicesChanged()]
-    if any(state.runs[slot].stack != state.stack_for(device) for slot, device in state.devices.items()):
-        effects += swap_board.swap(state, ev.BoardChanged(board=state.board, why="devices"), now)
-    return effects
+    ended = do.Record(level="info", text=f"the launcher of job {tenant.id} ended", job=tenant.id)
+    return [do.SaveState(), ended]
 
 
 def _forget_readings(state: State, client: Client, slot: Slot) -> None:
@@ -455,24 +441,6 @@ def _peers_again(client: Client) -> Effect:
     client.serial += 1
     peers = tuple(sorted(client.peers.values(), key=lambda entry: entry.present))
     return do.SendPeers(client=client.id, serial=client.serial, peers=peers)
-
-
-def _slot_for(state: State, uuid: bytes, total_bytes: int) -> Slot | None:
-    for device in state.devices.values():
-        if device.uuid == uuid:
-            return device.slot
-    free = [Slot(number) for number in range(MAX_DEVICES) if Slot(number) not in state.devices]
-    if not free:
-        return None
-    state.devices[free[0]] = Device(slot=free[0], uuid=uuid, total_bytes=total_bytes, index=free[0])
-    return free[0]
-
-
-def _drop_unused_devices(state: State) -> None:
-    """A slot that only a client's word made is free once nobody uses it; those the driver named stay."""
-    used = {slot for client in state.clients.values() for slot in client.slots()}
-    for slot in [s for s, device in state.devices.items() if not device.name and s not in used]:
-        del state.devices[slot]
 
 
 def _new_job(state: State) -> JobId:

@@ -17,15 +17,15 @@ from typing import TypeVar
 import trio
 from attrs import define, evolve, field
 
-from gpud.engine import loading, plan
+from gpud.engine import loading, plan, trials
 from gpud.engine.board import OPEN, Board
 from gpud.engine.history import Entry, History
 from gpud.engine.loading import PolicySet, Rejected, Texts
+from gpud.engine.reload_steps import Steps
 from gpud.engine.service import Engine
 from gpud.engine.set_views import findings_text, history_views, rejected_view, short, text_of
-from gpud.engine.trials import run_trials, wanted
 from gpud.engine.watch import watch
-from gpud.model.effects import Reloaded, StruckOut
+from gpud.model.effects import Record, Reloaded, StruckOut
 from gpud.model.errors import SetupError, UsageError
 from gpud.model.events import BoardChanged
 from gpud.model.ids import uuid_text
@@ -77,6 +77,10 @@ class Reloader:
         """What the engine said of the last change."""
         self.follow: Callable[[], None] | None = None
         """Told whenever another set is in force."""
+        self.changing: Callable[[bool], None] = lambda busy: None
+        """Told when a change begins to be looked at (True), and when what comes of it is known."""
+        self.told: Callable[[Steps], None] = lambda steps: None
+        """Hears of each change that was made or rejected."""
         self._applied = applied
         self._history = history
         self._plugins, self._claims = plugins, claims
@@ -162,7 +166,11 @@ class Reloader:
         try:
             async with self._lock:
                 del self._turns[how]  # who asks from now on wants what is written from now on
-                turn.view = await self._reload(how)
+                self.changing(True)
+                try:
+                    turn.view = await self._reload(how)
+                finally:
+                    self.changing(False)
                 return turn.view
         finally:
             if self._turns.get(how) is turn:
@@ -170,28 +178,34 @@ class Reloader:
             turn.done.set()
 
     async def _reload(self, how: str) -> ReloadView:
-        digest = ""
+        steps, digest = Steps(how=how, now=self._now), ""
         try:
-            texts = await self._in_thread("reading them", loading.read, self.directory, self._applied)
-            digest = texts.digest
+            with steps.step("parse"):
+                texts = await self._in_thread("reading them", loading.read, self.directory, self._applied)
+            digest = steps.digest = texts.digest
             if self.running is not None and digest == self.running.digest:
                 self._seen, self._differs, self._rejected = digest, "", None
                 return _unchanged(digest, f"set {short(digest)} runs already: nothing has changed")
             if how == BY_FILES and digest == self._seen:
                 return _unchanged(digest, "nothing has changed since they were read last")
             self._seen = digest
-            return await self._take(texts, how, try_out=True)
+            return await self._take(texts, steps, try_out=True)
         except Rejected as rejected:
             return self._refuse(digest, rejected)
+        finally:
+            if len(steps.done) > 1 or steps.rejected:
+                self.told(steps)
 
     async def rollback(self, number: int | None) -> ReloadView:
         """Runs an earlier set: that number of the history, or the last good one before the one that runs. Raises
         UsageError when there is none."""
         async with self._lock:
             entry = self._earlier(number)
-            before = self._entry
+            before, steps = self._entry, Steps(how="rollback", now=self._now, digest=entry.digest)
             try:
-                view = await self._take(await self._kept(entry), "rollback", try_out=False)
+                with steps.step("parse"):
+                    texts = await self._kept(entry)
+                view = await self._take(texts, steps, try_out=False)
             except Rejected as rejected:
                 return ReloadView(
                     result="rejected",
@@ -199,6 +213,8 @@ class Reloader:
                     text=f"set {short(entry.digest)} cannot run any more; what runs goes on",
                     rejected=rejected_view(entry.digest, rejected, self._wall(), 1),
                 )
+            finally:
+                self.told(steps)
             if before is not None and before.digest != entry.digest:
                 await self._note(before, failed="rolled back by the operator")
             if entry.digest != self._seen:
@@ -211,24 +227,22 @@ class Reloader:
         fresh = await self._load(texts, self._devices())
         return texts.digest, await self._plan(fresh)
 
-    async def _take(self, texts: Texts, how: str, *, try_out: bool) -> ReloadView:
+    async def _take(self, texts: Texts, steps: Steps, *, try_out: bool) -> ReloadView:
         """Checks, tries, and puts in force. Raises Rejected."""
-        began = self._now()
-        fresh = await self._load(texts, self._devices())
-        plans = await self._plan(fresh)
-        checked = self._now()
+        with steps.step("check"):
+            fresh = await self._load(texts, self._devices())
+        with steps.step("plan"):
+            plans = await self._plan(fresh)
         tests = ""
         if try_out:
-            numbers = wanted(self.running.library if self.running is not None else None, fresh.library)
-            trials = await run_trials(fresh.files, numbers, self.directory)
-            if trials.failed:
-                raise Rejected(f"tests: {trials}", details=trials.failed)
-            tests = str(trials) if numbers else ""
-        passed = self._now()
-        self._put_in_force(fresh, how)
-        applied = self._now()
-        await self._begin(fresh, how)
-        log.info("set %s runs (%s)%s", short(fresh.digest), how, f"; tests: {tests}" if tests else "")
+            with steps.step("test"):
+                running = self.running.library if self.running is not None else None
+                tests = await trials.try_out(running, fresh, self.directory)
+        with steps.step("apply"):
+            self._put_in_force(fresh, steps.how)
+        applied = steps.done[-1]
+        await self._begin(fresh, steps.how)
+        log.info("set %s runs (%s)%s", short(fresh.digest), steps.how, f"; tests: {tests}" if tests else "")
         return ReloadView(
             result="loaded",
             digest=fresh.digest,
@@ -236,10 +250,10 @@ class Reloader:
             warnings=findings_text(fresh.warnings),
             plan=plans,
             tests=tests,
-            check_ns=checked - began,
-            tests_ns=passed - checked,
-            passed_ns=passed,
-            applied_ns=applied,
+            check_ns=steps.took("check") + steps.took("plan"),
+            tests_ns=steps.took("test"),
+            passed_ns=applied.began_ns,
+            applied_ns=applied.ended_ns,
         )
 
     def _put_in_force(self, fresh: PolicySet | None, why: str) -> None:
@@ -290,7 +304,10 @@ class Reloader:
         self._rejected = rejected_view(digest, rejected, self._wall(), count)
         running = f"set {short(self.running.digest)}" if self.running is not None else "the built-in `open`"
         self._differs = f"{_set(digest)} in the directory does not run: {rejected.summary}"
-        log.warning("policies rejected: %s; %s goes on\n%s", rejected.summary, running, text_of(rejected))
+        assert self._engine is not None
+        said = f"policies rejected: {rejected.summary}; {running} goes on"
+        self._engine.record(Record(level="warning", text=said, kind="reject"))
+        log.warning("%s", text_of(rejected))
         text = f"rejected; {running} goes on"
         return ReloadView(result="rejected", digest=digest, text=text, rejected=self._rejected)
 

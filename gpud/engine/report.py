@@ -25,13 +25,13 @@ def job_view(state: State, tenant: Tenant, sums: Sums, now: int, levels: Levels)
     """One job as it is now."""
     clients = state.clients_of(tenant)
     rows = [(client, slot, sums.get((client.id, slot), Counters())) for client in clients for slot in client.slots()]
-    why = held.hold(state, rows, sums, levels, now)
+    why = held.hold(state, rows, sums, levels, now) or held.paused(state, tenant, now)
     return JobView(
         id=tenant.id,
         name=tenant.name,
         user=tenant.who.user,
         job_class=class_text(state, tenant),
-        state=_state(clients, [row for _, _, row in rows], why),
+        state=_state(tenant, clients, [row for _, _, row in rows], why),
         pids=tuple(sorted({client.who.pid for client in clients})),
         launcher_pid=tenant.who.pid if tenant.launcher and tenant.launcher_alive else None,
         command=tenant.command,
@@ -41,6 +41,7 @@ def job_view(state: State, tenant: Tenant, sums: Sums, now: int, levels: Levels)
         used_bytes=_total(row.used_bytes for _, _, row in rows),
         why=why,
         pinned=is_pinned(state, tenant),
+        paused_by=tenant.paused.by.name if tenant.paused is not None else "",
         classes=classes(state, tenant),
         time=_time(state, tenant, rows, levels, now),
         memory=memory_report.views(state, tenant, rows),
@@ -240,9 +241,11 @@ def _total(counts: Iterable[int]) -> int:
     return min(sum(counts), 2**64 - 1)
 
 
-def _state(clients: list[Client], rows: list[Counters], why: HoldView | None) -> str:
+def _state(tenant: Tenant, clients: list[Client], rows: list[Counters], why: HoldView | None) -> str:
     if not any(client.live for client in clients):
         return "starting"
+    if tenant.paused is not None:
+        return "paused"
     if why is not None:
         return "held"
     return "active" if any(row.active for row in rows) else "idle"

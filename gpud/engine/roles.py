@@ -27,6 +27,8 @@ def role_of(state: State, client: Client, other: Client, slot: Slot, knobs: Knob
     only to those that have its page already."""
     if other is client or slot not in other.slots() or not (other.live or other.id in client.peers):
         return None
+    if other.job != client.job and state.tenants[other.job].paused is not None:
+        return None  # whatever of it still runs, it wants nothing
     if knobs.yields and rank_on(state, other, slot) < rank_on(state, client, slot):
         return Role.ABOVE
     if other.job == client.job and (knobs.measured or knobs.memory_limit is not None):

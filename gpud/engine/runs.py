@@ -148,9 +148,9 @@ def _known(slot: Slot, applied: Applied, before: tuple[Any, ...], after: tuple[A
         of = f"{ref.text}, which the policy {applied.name} reads on device {slot},"
         text = f"{of} is not known any more: in a second its rules let go, guards hold on"
         effects.append(
-            do.Record(level="warning", text=text)
+            do.Record(level="warning", text=text, slot=slot)
             if value is None
-            else do.Record(level="info", text=f"{of} is known again")
+            else do.Record(level="info", text=f"{of} is known again", slot=slot)
         )
     return effects
 

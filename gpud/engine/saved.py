@@ -12,12 +12,14 @@ from attrs import fields as fields_of
 
 from gpud.engine import saved_lock
 from gpud.engine.classify import facts_of, place_everywhere
+from gpud.engine.rulings import LEAST_BYTES, LEAST_PPM, MOST_BYTES, MOST_PPM
 from gpud.engine.saved_lock import SavedLock
 from gpud.engine.state import Client, Device, State, Tenant
 from gpud.model.events import Who
 from gpud.model.ids import ClientId, Generation, JobId, Slot
 from gpud.model.knobs import PeerEntry
 from gpud.model.levels import Level
+from gpud.model.rulings import Ruling
 
 FORMAT = 2
 READS = (1, 2)
@@ -47,6 +49,12 @@ class SavedTenant:
     facts."""
     claimed: str | None = None
     """In format 1 only."""
+    pinned_by: Ruling | None = None
+    paused: Ruling | None = None
+    memory: Ruling | None = None
+    compute: Ruling | None = None
+    gpu: str = ""
+    caller: str = ""
 
 
 @frozen(kw_only=True)
@@ -142,6 +150,10 @@ def _encoded_tenant(state: State, tenant: Tenant) -> msgspec.Raw:
     made_of = (
         tenant.launcher_alive,
         tenant.pin,
+        tenant.pinned_by,
+        tenant.paused,
+        tenant.memory,
+        tenant.compute,
         tenant.exe,
         tenant.exe_seen,
         tenant.placed,
@@ -162,6 +174,12 @@ def _encoded_tenant(state: State, tenant: Tenant) -> msgspec.Raw:
                 launcher_alive=tenant.launcher_alive,
                 began_ns=tenant.began_ns,
                 pin=tenant.pin,
+                pinned_by=tenant.pinned_by,
+                paused=tenant.paused,
+                memory=tenant.memory,
+                compute=tenant.compute,
+                gpu=tenant.gpu,
+                caller=tenant.caller,
                 exe=tenant.exe,
                 exe_seen=tenant.exe_seen,
                 classes={
@@ -280,6 +298,12 @@ def _restore_tenant(
         exe_seen=saved.exe_seen,
         labels=saved.labels,
         pin=pin,
+        pinned_by=saved.pinned_by,
+        paused=saved.paused,
+        memory=_limit(saved.memory, LEAST_BYTES, MOST_BYTES),
+        compute=_limit(saved.compute, LEAST_PPM, MOST_PPM),
+        gpu=saved.gpu,
+        caller=saved.caller,
         who=saved.who,
         facts=facts,
         placed=place_everywhere(state.board, facts, pin),
@@ -290,6 +314,11 @@ def _restore_tenant(
         attached_ns=attached_ns,
     )
     state.tenants[tenant.id] = tenant
+
+
+def _limit(said: Ruling | None, least: int, most: int) -> Ruling | None:
+    """Of what comes from a file, only what could have been said."""
+    return said if said is not None and least <= said.value <= most else None
 
 
 def _restore_client(state: State, saved: SavedClient) -> None:

@@ -11,13 +11,22 @@ from contextlib import asynccontextmanager
 import trio
 from attrs import evolve
 
-from gpud.engine import host, memory_line, pins, runs, saved, swap_board, ticking, unmanaged
+from gpud.engine import evict, host, memory, memory_line, rulings, runs, saved, swap_board, ticking, unmanaged
 from gpud.engine.explained import sentence
 from gpud.engine.in_words import Levels
 from gpud.engine.memory import Held
-from gpud.engine.ports import DeviceUsage, DriverPort, PagesPort, PolicyPort, SessionsPort, StatePort
+from gpud.engine.ports import (
+    DeviceUsage,
+    DriverPort,
+    ObserverPort,
+    PagesPort,
+    PolicyPort,
+    SessionsPort,
+    StatePort,
+    WatchPort,
+)
 from gpud.engine.reducer import react
-from gpud.engine.state import State
+from gpud.engine.state import State, Tenant
 from gpud.memory.store.host import NoRoomError, make_slots
 from gpud.model import effects as do
 from gpud.model import events as ev
@@ -70,18 +79,23 @@ class Engine:
         self._asleep: trio.CancelScope | None = None
         self._due: int | None = None
         """Of the loop's wait."""
+        self._round = trio.Event()
+        """The loop is at its beginning again."""
         self._levels: list[Level] = []
         """As put on file last, or to be."""
         self._levels_at = 0
         self._unsettled = False
         """Another set of policies has come since the collector looked."""
         self._to_make, self._wanted = trio.open_memory_channel[do.MakeHostSlots](math.inf)
+        self.watching: WatchPort | None = None
+        self._observers: tuple[ObserverPort, ...] = ()
         self.ticks = 0
         """Timer wake-ups so far."""
 
     async def run(self, events: "trio.MemoryReceiveChannel[ev.Event]") -> None:
         """Until cancelled. Without clients it waits for events only, without any timer."""
         while True:
+            self._round.set()
             self._due = ticking.next_wakeup(self.state)
             wait_s = math.inf if self._due is None else max(self._due - self.now(), 0) / SECOND
             event: ev.Event | None = None
@@ -97,6 +111,14 @@ class Engine:
                 self._unsettled = False
                 _settle()
 
+    async def go_round(self) -> None:
+        """Returns once the loop has come round: it takes events, and does what is due."""
+        if self._round.is_set():
+            self._round = trio.Event()
+        if self._asleep is not None:
+            self._asleep.cancel()
+        await self._round.wait()
+
     def tick(self) -> None:
         """Time has passed."""
         self.ticks += 1
@@ -105,9 +127,11 @@ class Engine:
         due = self.state.levels_due_ns
         motion = self.pages.step_levels(self.now()) if due is not None and due <= soon else None
         barred = self.pages.barred() if motion is not None else {}
-        self.handle(ev.Tick(motion=motion, barred=barred, reading=reading))
+        self._decide(ev.Tick(motion=motion, barred=barred, reading=reading))
         if reading is not None:
             ticking.note_cost(self.state, self.state.cpu_ns() - began)
+        if self.watching is not None:
+            self.watching.happened(reading.counters if reading is not None else None)
 
     def read(self, needs: ticking.Needs) -> ev.Reading:
         """The world now, as far as policies want to know."""
@@ -118,6 +142,10 @@ class Engine:
             delays=self.pages.delays(needs.delays),
             host_free=host.memory_free() if needs.host else None,
         )
+
+    def wall_offset(self) -> int:
+        """Unix time less the monotonic clock, now."""
+        return self._wall() - self.now()
 
     def levels(self) -> Levels:
         """Of all tenants whose time is divided, as of the last step."""
@@ -130,14 +158,30 @@ class Engine:
 
     def handle(self, event: ev.Event) -> None:
         """Decides, and does what was decided. Never waits."""
+        self._decide(event)
+        if self.watching is not None:
+            self.watching.happened(None)
+
+    def _decide(self, event: ev.Event) -> None:
         if isinstance(event, ev.BoardChanged) and event.reading is None:
             event = evolve(event, reading=self.read(swap_board.needs(self.state, event.board)))
         if isinstance(event, _LOOKS if self.state.moves.devices else ev.AllocAsked) and event.held is None:
             event = evolve(event, held=self.pages.counters())
+        if self._observers and isinstance(event, ev.Detached):
+            event = evolve(event, held=self.pages.counters())
         pending = [event]
         while pending:
-            effects = react(self.state, pending.pop(0), self.now())
+            one, now = pending.pop(0), self.now()
+            effects = react(self.state, one, now)
             pending += self._carry_out(effects)
+            if self.watching is not None:
+                self.watching.decided(effects, now)
+            for observer in self._observers:
+                try:
+                    observer.saw(one, effects, now)
+                except Exception:
+                    log.exception("an error in gpud: %s stops observing", type(observer).__name__)
+                    self._observers = tuple(other for other in self._observers if other is not observer)
         self._unsettled = self._unsettled or isinstance(event, ev.BoardChanged)
         if ticking.needs_driver(self.state):
             self._driver_wanted.set()
@@ -148,10 +192,29 @@ class Engine:
             if due is not None and (self._due is None or due < self._due):
                 self._asleep.cancel()
 
-    def pin(self, job: int, job_class: str | None, *, by_operator: bool) -> None:
-        """Chooses the class of a job; None: its labels decide again. Raises Refused."""
-        tenant = pins.judge(self.state, job, job_class, by_operator)
-        self.handle(ev.PinAsked(job=tenant.id, job_class=job_class, by_operator=by_operator))
+    def observe(self, observer: ObserverPort) -> None:
+        """From now on it hears of each event."""
+        self._observers += (observer,)
+
+    def change(self, event: rulings.Asked) -> Tenant:
+        """Changes a job as a person asks, and answers with it. Raises Refused: then it is as it was."""
+        tenant = rulings.judge(self.state, event)
+        self.handle(event)
+        return tenant
+
+    def evict(self, event: ev.EvictAsked) -> str:
+        """Takes the devices from a job; a sentence about what leaves, and what does not. Raises Refused."""
+        if self.state.moves.devices:
+            self._carry_out(memory.take(self.state, self.pages.counters(), self.now()))
+        found = evict.judge(self.state, event)
+        self.handle(event)
+        return found.text
+
+    def record(self, line: do.Record) -> None:
+        """Writes a line of somebody else's, as if it had been decided here."""
+        self._do(line)
+        if self.watching is not None:
+            self.watching.decided([line], self.now())
 
     async def watch_driver(self, driver: DriverPort) -> None:
         """Asks the driver of its devices while a policy wants to know what only it knows, and not otherwise."""
@@ -333,6 +396,7 @@ def _seen(usage: DeviceUsage) -> ev.Seen:
         used_bytes=usage.used_bytes,
         power_w=usage.power_w,
         temperature_c=usage.temperature_c,
+        utilisation=usage.utilisation,
         processes=usage.processes,
         mps=usage.mps,
     )

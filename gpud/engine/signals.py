@@ -90,6 +90,8 @@ def take(state: State, reading: Reading, now: int) -> None:
         client = clients.get(number)
         if client is None:
             continue
+        if tenants[client.job].paused is not None:
+            counters = counters._replace(active=0, holding=0)  # no rule makes others wait for who is paused
         meter = meters.get(key)
         if meter is None:
             if slot not in client.slots():
@@ -218,10 +220,16 @@ def _measured(ref: SignalRef, meters: Sequence[Meter], silent: bool, now: int) -
 
 def _of_line(state: State, slot: Slot, name: str, jobs: set[JobId], now: int) -> int:
     """Of these tenants: how many wait for their turn, or how long the first of them has."""
-    waiting = [one for one in lock_queue.waiting_on(state.locks, slot) if one.job in jobs]
+    waiting = [one for one in _waiting(state, slot) if one.job in jobs]
     if name == "waiters":
         return len({one.job for one in waiting})
     return max((now - one.since_ns for one in waiting), default=0)
+
+
+def _waiting(state: State, slot: Slot) -> list[lock_queue.Request]:
+    """In line for a device, but for who is paused."""
+    there = lock_queue.waiting_on(state.locks, slot)
+    return [one for one in there if state.tenants[one.job].paused is None]
 
 
 def _of_plugin(state: State, slot: Slot, ref: SignalRef, now: int) -> Any:
@@ -234,7 +242,7 @@ def _of_plugin(state: State, slot: Slot, ref: SignalRef, now: int) -> Any:
 def _of_device(state: State, slot: Slot, name: str, now: int) -> Any:
     device = state.devices[slot]
     if name == "waiters":
-        return len({one.job for one in lock_queue.waiting_on(state.locks, slot)})
+        return len({one.job for one in _waiting(state, slot)})
     if name == "memory_total":
         return device.total_bytes
     if name == "busy":

@@ -16,6 +16,7 @@ from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
 from gpud.model.knobs import Knobs as KnobsInForce
 from gpud.model.levels import Barred, Division, Level
+from gpud.model.rulings import Ruling
 from gpud.model.units import SECOND
 from gpud.policies.program import Knobs
 from gpud.policies.tenants import TenantFacts
@@ -93,6 +94,16 @@ class Tenant:
     labels: dict[str, str]
     pin: str | None
     """The class chosen by name. Kept while no arbiter has it."""
+    pinned_by: Ruling | None = None
+    """By whom; None: by `gpud run`, or by nobody."""
+    paused: Ruling | None = None
+    """Every launch is held."""
+    memory: Ruling | None = None
+    """Limit of its device memory on each device, bytes, beside the policies'."""
+    compute: Ruling | None = None
+    """Limit of its GPU time on each device, millionths of it, likewise."""
+    leaves: set[Slot] = Factory(set)
+    """Devices that it shall leave now: until its memory is gone from there, it does not come in again."""
     who: Who
     """Of the launcher, or of the process itself."""
     facts: TenantFacts
@@ -105,6 +116,10 @@ class Tenant:
     """Of the launcher; None for one taken over."""
     gpu: str = ""
     """The devices it asked for, as CUDA_VISIBLE_DEVICES has them; "": all."""
+    gpus: int = 0
+    """So many it asked for, whichever: `gpu` is chosen when it comes in; 0: not by number."""
+    caller: str = ""
+    """TRACEPARENT of whoever started it; "": none."""
     clients: set[ClientId] = Factory(set)
     placed: dict[str, Placed] = Factory(dict)
     """Digest of a policy that applies somewhere → where it puts this job."""
@@ -227,6 +242,8 @@ class State:
     """Label key, or `class` → who may claim it by `gpud run`."""
     system: bool = False
     """It serves the whole machine: what `claims` does not list may not be claimed."""
+    trace_seed: str = ""
+    """Ids of jobs' traces are made of it, the same in each daemon of one boot; "": there are no traces."""
     failsafe_after_ns: int = 30 * SECOND
     """Gates open this long after the lease where the arbiter says nothing."""
     wall_offset_ns: int = 0

@@ -87,7 +87,9 @@ def _change(state: State, client: Client, slot: Slot, lost: bool, for_ns: int) -
     who = f"job {tenant.id} ({tenant.name}, pid {client.who.pid})"
     if not lost:
         client.stuck.discard(slot)
-        return do.Record(level="info", text=f"{who} moves again on device {slot}: it has its rank back")
+        text = f"{who} moves again on device {slot}: it has its rank back"
+        return do.Record(level="info", text=text, job=tenant.id, slot=slot)
     client.stuck.add(slot)
     text = f"{who} has been active on device {slot} for {format_duration(for_ns, SECOND)}, used nothing of it"
-    return do.Record(level="warning", text=f"{text} and finished nothing: it has no rank there until a kernel finishes")
+    text = f"{text} and finished nothing: it has no rank there until a kernel finishes"
+    return do.Record(level="warning", text=text, job=tenant.id, slot=slot)

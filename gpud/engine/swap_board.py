@@ -63,7 +63,7 @@ def swap(state: State, event: BoardChanged, now: int) -> list[Effect]:
         *division.settle(state, now),
         *edges.settle(state, now),
         do.SaveState(),
-        do.Record(level="info", text=": ".join([text, *(["; ".join(changes)] if changes else [])])),
+        do.Record(level="info", text=": ".join([text, *(["; ".join(changes)] if changes else [])]), kind=""),
         do.Reloaded(generation=state.board_generation, digest=board.digest, why=event.why, changes=tuple(changes)),
     ]
 

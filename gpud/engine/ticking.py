@@ -185,7 +185,7 @@ def _rise(state: State, now: int) -> list[Effect]:
             text = (
                 f"job {tenant.id} ({tenant.name}) is one rank higher on device {slot} now, as long as it has been here"
             )
-            effects.append(do.Record(level="info", text=text))
+            effects.append(do.Record(level="info", text=text, job=tenant.id, slot=slot))
     for client in list(state.clients.values()):
         if client.slots() & where.keys():
             effects += update_client(state, client)
@@ -262,5 +262,9 @@ def _overdue(state: State, client: Client) -> list[Effect]:
     names = ", ".join(f"{reader.id} (pid {reader.who.pid})" for reader in late)
     return [
         send_slots(state, client),
-        do.Record(level="warning", text=f"client {client.id} goes on though these have not mapped its page: {names}"),
+        do.Record(
+            level="warning",
+            text=f"client {client.id} goes on though these have not mapped its page: {names}",
+            job=client.job,
+        ),
     ]

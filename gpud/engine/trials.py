@@ -16,6 +16,7 @@ from pathlib import Path
 import trio
 from attrs import frozen
 
+from gpud.engine.loading import PolicySet, Rejected
 from gpud.policies import ast
 from gpud.policies.library import Library
 
@@ -55,6 +56,15 @@ def wanted(before: Library | None, after: Library) -> tuple[int, ...]:
 
 def _policies(test: ast.Test) -> set[str]:
     return {step.applied.policy.text for step in test.steps if isinstance(step, ast.UsePolicy)}
+
+
+async def try_out(running: Library | None, fresh: PolicySet, directory: Path) -> str:
+    """How the tests went that a change of the running set is about, "" where there are none. Raises Rejected."""
+    numbers = wanted(running, fresh.library)
+    found = await run_trials(fresh.files, numbers, directory)
+    if found.failed:
+        raise Rejected(f"tests: {found}", details=found.failed)
+    return str(found) if numbers else ""
 
 
 async def run_trials(

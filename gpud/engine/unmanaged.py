@@ -34,7 +34,8 @@ def hear(state: State, event: DriverTold, now: int) -> list[Effect]:
             since = state.strange_since.setdefault(key, now)
             if now - since >= SETTLED_NS and key not in state.told_of:
                 state.told_of.add(key)
-                effects.append(do.Record(level="warning", text=_sentence(state, uuid, process)))
+                slot = next((slot for slot, device in state.devices.items() if device.uuid == uuid), None)
+                effects.append(do.Record(level="warning", text=_sentence(state, uuid, process), slot=slot))
     here = {(one.pid, one.started) for found in state.unmanaged.values() for one in found}
     state.told_of &= here
     state.strange_since = {key: since for key, since in state.strange_since.items() if key in here}

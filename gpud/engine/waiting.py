@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gpud.engine.admission import judge
 from gpud.engine.classify import admit, place_everywhere, read_launch
+from gpud.engine.devices_asked import choose
 from gpud.engine.state import Resource, State, Tenant, Waiting
 from gpud.model import effects as do
 from gpud.model import events as ev
@@ -22,12 +23,17 @@ _NOTHING_NEW = (ev.Tick, ev.WentActive, ev.WentIdle, ev.PluginSample, ev.DriverT
 
 def enter(state: State, tenant: Tenant, event: ev.LaunchAsked | ev.AttachAsked, now: int) -> list[Effect] | None:
     """For a job that wants in; None: it may come. Else it waits in line, or is refused."""
-    no = judge(state, tenant, [one.resource for one in state.waiting])
+    taken = [one.resource for one in state.waiting]
+    choose(state, tenant, taken)
+    no = judge(state, tenant, taken)
     if no is None:
         return None
     who = f"job {tenant.id} ({tenant.name}) of {tenant.who.user}"
     if no.wait_ns <= 0:
-        return [_refuse(event, no.text), do.Record(level="info", text=f"{who} is not let in: {no.text}")]
+        return [
+            _refuse(event, no.text),
+            do.Record(level="info", text=f"{who} is not let in: {no.text}", kind="refuse", job=tenant.id),
+        ]
     one = Waiting(
         tenant=tenant,
         event=event,
@@ -40,7 +46,7 @@ def enter(state: State, tenant: Tenant, event: ev.LaunchAsked | ev.AttachAsked, 
     state.waiting.append(one)
     wait_ns = None if one.until_ns == math.inf else int(no.wait_ns)
     queued = do.SendQueued(session=event.session, wait_ns=wait_ns, text=no.text)
-    return [queued, do.Record(level="info", text=f"{who} {sentence(one)}")]
+    return [queued, do.Record(level="info", text=f"{who} {sentence(one)}", kind="queue", job=tenant.id)]
 
 
 def may_move(state: State, event: ev.Event, effects: Sequence[Effect]) -> bool:
@@ -62,6 +68,7 @@ def move(state: State) -> tuple[Waiting | None, list[Effect]]:
             effects.append(_refuse(one.event, wrong))
             continue
         is_in = isinstance(one.event, ev.AttachAsked) and state.tenant_of(one.event.who) is not None
+        choose(state, one.tenant, taken)
         no = None if is_in else judge(state, one.tenant, taken)
         if no is None:
             state.waiting.remove(one)
@@ -80,7 +87,7 @@ def expire(state: State, now: int) -> list[Effect]:
         text = f"job {one.tenant.id} ({one.tenant.name}) has waited for {waited} and is not let in: {one.text}"
         effects += [
             _refuse(one.event, f"it has waited for {waited}: {one.text}"),
-            do.Record(level="info", text=text),
+            do.Record(level="info", text=text, kind="refuse", job=one.tenant.id),
         ]
     return effects
 

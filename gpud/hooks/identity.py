@@ -33,15 +33,16 @@ class Peer:
     who: Who
 
 
-def peer_of(connection: socket.socket) -> Peer:
-    """Raises IdentityError with the remedy. May block on a hung /proc or user database: call it in a thread."""
+def peer_of(connection: socket.socket, *, everybody: bool = False) -> Peer:
+    """`everybody`: the daemon serves all users, not only its own. Raises IdentityError with the remedy. May block on a
+    hung /proc or user database: call it in a thread."""
     pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     if pid == 0:
         raise IdentityError(
             "the daemon cannot see this process: it runs in a PID namespace of its own; start the daemon with the "
             "host's PID namespace (docker run --pid=host, hostPID: true), or one inside this namespace"
         )
-    if uid not in (os.geteuid(), 0):
+    if not everybody and uid not in (os.geteuid(), 0):
         raise IdentityError(f"this daemon serves user {os.geteuid()}, not user {uid}; start one of your own")
     pidfd = _pidfd_of(connection, pid)
     try:
@@ -67,10 +68,31 @@ def peer_of(connection: socket.socket) -> Peer:
     return Peer(pidfd=pidfd, who=who)
 
 
+def uid_of(connection: socket.socket) -> int:
+    """The user at the other end. Asks the kernel only, so it never waits."""
+    return int(struct.unpack("3I", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1])
+
+
 def start_time(pid: int) -> int | None:
     """Clock ticks from boot to the start of the process; None when there is none."""
     fields = _stat(pid)
     return None if fields is None else int(fields[19])
+
+
+def parent_and_start(pid: int) -> tuple[int, int] | None:
+    """(parent, clock ticks from boot to the start) of a process that has not ended; None when there is none."""
+    fields = _stat(pid)
+    return None if fields is None or fields[0] in ("Z", "X") else (int(fields[1]), int(fields[19]))
+
+
+def real_and_saved_users(pid: int) -> tuple[int, ...]:
+    """Whose signals a process takes; empty when it is gone."""
+    try:
+        with open(_proc(pid, "status"), "rb") as file:
+            numbers = next(line for line in file if line.startswith(b"Uid:")).split()[1:]
+    except (OSError, StopIteration):
+        return ()
+    return int(numbers[0]), int(numbers[2])
 
 
 def lives(pid: int, started: int) -> bool:

@@ -8,6 +8,7 @@ import secrets
 import socket
 import stat
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -32,6 +33,8 @@ HANDSHAKE_S = 5.0
 """For each answer until a client is known and has its pages mapped; as long as a hook waits for the daemon."""
 LAUNCH_S = 5.0
 MOST_CONNECTIONS = 2048
+MOST_OF_ONE = 1024
+"""Of these, of one user that is neither root nor the daemon's own: nobody takes the daemon away from others."""
 
 Identify = Callable[[socket.socket], Peer]
 
@@ -54,6 +57,7 @@ class Sessions:
         self._handshake_s = handshake_s
         self._limiter = trio.CapacityLimiter(8)
         self._by_id: dict[SessionId, Connection] = {}
+        self._by_user: Counter[int] = Counter()
         self._by_client: dict[ClientId, Connection] = {}
         self._by_job: dict[JobId, Connection] = {}
         self._next = 1
@@ -191,10 +195,15 @@ class Sessions:
             if len(self._by_id) >= MOST_CONNECTIONS:
                 _say_no(raw, refusals.RESOURCES, f"this daemon has {MOST_CONNECTIONS} connections and takes no more")
                 continue
+            uid = identity.uid_of(raw)
+            if uid not in (0, os.geteuid()) and self._by_user[uid] >= MOST_OF_ONE:
+                _say_no(raw, refusals.RESOURCES, f"user {uid} has {MOST_OF_ONE} connections and gets no more")
+                continue
             connection = Connection(raw, SessionId(self._next), self._pages.presence_fd)
             self._next += 1
             self._by_id[connection.id] = connection
-            self._nursery.start_soon(self._serve, connection)
+            self._by_user[uid] += 1
+            self._nursery.start_soon(self._serve, connection, uid)
 
     def close(self) -> None:
         """Gives the spare descriptor back."""
@@ -211,7 +220,7 @@ class Sessions:
         with contextlib.suppress(OSError):
             self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
 
-    async def _serve(self, connection: Connection) -> None:
+    async def _serve(self, connection: Connection, uid: int) -> None:
         try:
             with connection.scope:
                 async with trio.open_nursery() as nursery:
@@ -222,6 +231,7 @@ class Sessions:
             connection.end_reason = connection.end_reason or "an error in the daemon"
         finally:
             del self._by_id[connection.id]
+            self._by_user -= Counter((uid,))
             await self._gone(connection)
             connection.close()
 
@@ -414,15 +424,15 @@ def _say_no(raw: socket.socket, code: int, text: str) -> None:
     hang_up(raw)
 
 
-def listen(path: Path, kind: socket.SocketKind) -> socket.socket:
-    """A listening socket of mode 0600; a stale one is replaced (the caller holds the daemon's lock). Raises
+def listen(path: Path, kind: socket.SocketKind, *, mode: int = 0o600) -> socket.socket:
+    """A listening socket of that mode; a stale one is replaced (the caller holds the daemon's lock). Raises
     SetupError."""
     try:
         if path.exists() and not stat.S_ISSOCK(path.lstat().st_mode):
             raise SetupError(f"{path} is in the way and is no socket; remove it")
         path.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX, kind)
-        before = os.umask(0o177)
+        before = os.umask(0o777 ^ mode)
         try:
             listener.bind(str(path))
         finally:
@@ -446,15 +456,20 @@ async def open_sessions(
     *,
     identify: Identify = identity.peer_of,
     handshake_s: float = HANDSHAKE_S,
+    listener: socket.socket | None = None,
+    mode: int = 0o600,
 ) -> AsyncIterator[Sessions]:
-    """Serves hook.sock until left. `events` receives what happens. Raises SetupError."""
-    with listen(path, socket.SOCK_SEQPACKET) as listener:
+    """Serves hook.sock until left. `events` receives what happens. `listener`: the socket, which somebody else has made
+    and removes; else `mode` is that of the one that is made. Raises SetupError."""
+    ours = listener is None
+    with listener or listen(path, socket.SOCK_SEQPACKET, mode=mode) as listener:
         async with trio.open_nursery() as nursery:
             sessions = Sessions(pages, events, nursery, identify, handshake_s)
             nursery.start_soon(sessions.accept, listener)
             try:
                 yield sessions
             finally:
-                _remove(path)
+                if ours:
+                    _remove(path)
                 nursery.cancel_scope.cancel()
         sessions.close()

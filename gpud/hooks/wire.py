@@ -40,7 +40,6 @@ from gpud.hooks.wire_memory import Slots as Slots
 from gpud.hooks.wire_memory import SlotsAsked as SlotsAsked
 from gpud.hooks.wire_memory import SwapOut as SwapOut
 from gpud.hooks.wire_memory import Swapped as Swapped
-from gpud.hooks.wire_messages import LAUNCH_KEYS as LAUNCH_KEYS
 from gpud.hooks.wire_messages import MAX_DEVICES as MAX_DEVICES
 from gpud.hooks.wire_messages import MAX_PEERS as MAX_PEERS
 from gpud.hooks.wire_messages import NO_BOUND as NO_BOUND

@@ -7,9 +7,6 @@ MAX_PEERS = 16
 UNMANAGED = 0xFFFFFFFF
 """In DeviceSlots: the daemon does not manage this device."""
 
-LAUNCH_KEYS = ("class", "name", "command", "gpu")
-"""And `label.K`."""
-
 
 class Hello(NamedTuple):
     """First message of a client. Comes with two descriptors (presence, activity) when it attaches again."""
@@ -97,7 +94,7 @@ class WentIdle(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """What a launcher asks for: pairs of LAUNCH_KEYS and `label.K`, in order, no key twice."""
+    """What a launcher asks for: pairs of key (gpud_wire.h lists them) and value, in order, no key twice."""
 
     asked: tuple[tuple[str, str], ...]
 

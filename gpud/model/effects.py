@@ -228,10 +228,16 @@ class SaveState:
 
 @frozen(kw_only=True)
 class Record:
-    """A line for the journal. `level`: `info` or `warning`."""
+    """A line for the log, and a decision for the journal. `level`: `info` or `warning`."""
 
     level: str
     text: str
+    kind: str = "note"
+    """As in live_views.Decision; "": for the log alone, since another effect says the same."""
+    job: int | None = None
+    slot: Slot | None = None
+    by: str = ""
+    """`turns.gpol:12`, or who asked."""
 
 
 @frozen(kw_only=True)

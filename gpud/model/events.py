@@ -8,6 +8,7 @@ from attrs import Factory, frozen
 from gpud.model.counters import Counters
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.levels import Barred, Motion
+from gpud.model.rulings import By
 from gpud.model.units import SECOND
 
 
@@ -236,6 +237,8 @@ class Detached:
     client: ClientId
     session: SessionId | None
     reason: str
+    held: Mapping[tuple[ClientId, Slot], Counters] | None = None
+    """What its pages, and those of all others, said last. The engine's shell adds it where somebody observes."""
 
 
 @frozen(kw_only=True)
@@ -294,6 +297,8 @@ class Seen:
     power_w: float | None = None
     """None: it does not tell; likewise below."""
     temperature_c: float | None = None
+    utilisation: float | None = None
+    """0 … 1; shown, never used for control."""
     processes: tuple[Process, ...] | None = None
     mps: bool = False
     """Somebody uses it through MPS."""
@@ -340,12 +345,37 @@ class PluginsGone:
 
 
 @frozen(kw_only=True)
-class PinAsked:
-    """A job shall be of that class, whatever its labels say; None: by its labels again."""
+class SetAsked:
+    """Something of a job shall be otherwise, all of it or nothing."""
 
-    job: JobId
-    job_class: str | None
-    by_operator: bool
+    job: int
+    by: By
+    changes: tuple[tuple[str, str | int | None], ...]
+    """(`class`, its name), (`memory`, bytes), (`compute`, millionths of a device). None: as labels and policies say."""
+
+
+@frozen(kw_only=True)
+class PauseAsked:
+    """Every launch of a job shall be held until it is resumed."""
+
+    job: int
+    by: By
+
+
+@frozen(kw_only=True)
+class ResumeAsked:
+    """It shall go on."""
+
+    job: int
+    by: By
+
+
+@frozen(kw_only=True)
+class EvictAsked:
+    """A job shall leave its devices now: its turn ends, its memory goes to the host."""
+
+    job: int
+    by: By
 
 
 @frozen(kw_only=True)
@@ -372,7 +402,8 @@ class StopAsked:
 
 Event = (
     LaunchAsked | LauncherEnded | AttachAsked | PagesFailed | Mapped | DevicesReported | PeersMapped | WentActive
-    | WentIdle | Detached | SessionEnded | DevicesFound | Tick | DriverTold | PluginSample | PluginsGone | PinAsked
+    | WentIdle | Detached | SessionEnded | DevicesFound | Tick | DriverTold | PluginSample | PluginsGone | SetAsked
+    | PauseAsked | ResumeAsked | EvictAsked
     | BoardChanged | DrainAsked | StopAsked | AllocAsked | SlotsAsked | SlotsFailed | Swapped | LockAsked
     | LockWithdrawn | LockIsIn | LockBack
 )  # fmt: skip

@@ -39,6 +39,8 @@ class Explained:
     because: str = ""
     inputs: tuple[tuple[str, str], ...] = ()
     """(name, value) of the signals and lets that it depends on."""
+    by: str = ""
+    """Of what no policy says: the person who set it, `alice (uid 1000)`."""
 
 
 @frozen(kw_only=True)

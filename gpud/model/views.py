@@ -189,7 +189,8 @@ class JobView:
     job_class: str
     """By the policy that arbitrates; `a/b` where devices differ; `unclassified`; "" where no policy arbitrates."""
     state: str
-    """`queued` (waits in line to be let in), `starting` (no process attached yet), `active`, `held`, `idle`."""
+    """`queued` (waits in line to be let in), `starting` (no process attached yet), `active`, `held`, `paused` (by a
+    person), `idle`."""
     pids: tuple[int, ...]
     """Attached processes."""
     launcher_pid: int | None
@@ -204,6 +205,8 @@ class JobView:
     why: HoldView | None
     pinned: bool = False
     """Its class was chosen by name, not by labels."""
+    paused_by: str = ""
+    """Who paused it: `alice (uid 1000)`; "": nobody."""
     classes: tuple[ClassView, ...] = ()
     """By every policy that applies somewhere."""
     time: tuple[TimeView, ...] = ()

@@ -150,7 +150,7 @@ class Node:
             if job.poll() is None:
                 os.killpg(job.pid, signal.SIGKILL)
             job.wait()
-            for pipe in (job.stdin, job.stdout):
+            for pipe in (job.stdin, job.stdout, job.stderr):
                 if pipe:
                     with contextlib.suppress(BrokenPipeError):
                         pipe.close()

@@ -181,7 +181,7 @@ struct gpud_presence_device {
     uint64_t idle_since_ns; /* valid while active == 0 */
     uint64_t inflight;      /* launches submitted and not known to be finished (0 where nobody counts) */
     uint64_t spent_ns;      /* GPU time charged since attach (GPUD_GATE_CHARGE and all that limit it) */
-    uint32_t waiting;       /* threads held at the gate now */
+    uint32_t waiting;       /* threads held at the gate now, but for a paused job's */
     uint32_t turn;          /* GPUD_TURN_* */
     uint64_t full_ns;       /* until when the client had more work submitted than its window takes, as far as it knows */
     uint64_t reserved_bytes;   /* device memory that this process holds or is about to ask the driver for */

@@ -224,8 +224,9 @@ struct gpud_msg_memory {
 #define GPUD_MEMORY_NO_TIME 3   /* waited as long as the policy says */
 #define GPUD_MEMORY_NO_HOST 4   /* the host tier is full */
 
-/* Followed by text_bytes of UTF-8 (no terminating zero). LAUNCH: lines `key=value`, keys: class, name, label.K, command,
- * gpu. JOB: lines `NAME=value`, environment for the job. REFUSED, DETACH, QUEUED: a sentence for the user. */
+/* Followed by text_bytes of UTF-8 (no terminating zero). LAUNCH: lines `key=value`, keys: class, name, label.K, command, exe,
+ * gpu (names), gpus (how many), mem (bytes), compute (millionths of a device). JOB: lines `NAME=value`, environment for the job.
+ * REFUSED, DETACH, QUEUED: a sentence for the user. */
 struct gpud_msg_text {          /* LAUNCH, JOB, REFUSED, DETACH, ATTACHED, QUEUED, LOCK_REFUSED (code: the request) */
     struct gpud_msg head;
     uint32_t code;              /* JOB: job id; REFUSED: GPUD_REFUSED_*; ATTACHED: pid; QUEUED: seconds that it may take at most,

@@ -32,13 +32,17 @@ static void begin(struct gpud_thread *thread, struct gpud_hold *hold, uint64_t n
     hold->attachment = thread->attachment;
     gpud_add(&hold->slot->held, 1);
     gpud_store(&hold->slot->hold_since_ns, now);
-    gpud_add_total(&gpud_presence_at(hold->device)->waiting, 1);
 }
 
-/* The presence page is still the one that counts this thread as waiting. */
-static void wait_no_more(const struct gpud_hold *hold)
+/* Others see that it wants the device, or no more: who is paused keeps nobody waiting. The presence page is the one that counts it. */
+static void want(struct gpud_hold *hold, bool waits)
 {
-    if (hold->attachment == gpud_load_acquire(&gpud_attachment))
+    if (waits == hold->waits)
+        return;
+    hold->waits = waits;
+    if (waits)
+        gpud_add_total(&gpud_presence_at(hold->device)->waiting, 1);
+    else if (hold->attachment == gpud_load_acquire(&gpud_attachment))
         gpud_sub_total(&gpud_presence_at(hold->device)->waiting, 1);
 }
 
@@ -59,7 +63,7 @@ static void move(struct gpud_thread *thread, struct gpud_hold *hold)
         gpud_store_release(&led[hold->device], 0);
     if (hold->attachment == thread->attachment)
         gpud_store(&hold->slot->holding, 0);
-    wait_no_more(hold);
+    want(hold, false);
     gpud_turn_leave(hold->device, &hold->asks);
     ask_for_lock(hold, false);
     hold->lead = false;
@@ -134,6 +138,7 @@ void gpud_hold_step(struct gpud_thread *thread, struct gpud_hold *hold, const st
     if (fresh)
         gpud_add_total(&gpud_holding, 1);
     try_to_lead(hold);
+    want(hold, decision->why != GPUD_WHY_PAUSED);
     ask_for_lock(hold, decision->why == GPUD_WHY_LOCK);
     if (decision->why == GPUD_WHY_SHARE && hold->lead) {
         gpud_turn_wait(hold->device, decision, now);
@@ -200,7 +205,7 @@ void gpud_hold_end(struct gpud_thread *thread, struct gpud_hold *hold)
         gpud_add(&hold->slot->held_ns, held_ns);
         gpud_add(&gpud_activity()->device[hold->device].held_histogram[bucket_of(held_ns)], 1);
     }
-    wait_no_more(hold);
+    want(hold, false);
     if (hold->lead)
         gpud_store_release(&led[hold->device], 0);
     gpud_sub_total(&gpud_holding, 1);

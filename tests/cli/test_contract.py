@@ -65,6 +65,30 @@ def test_both_find_the_same_runtime_directory(own: str | None, session: str | No
     assert results[0] == results[1]
 
 
+@pytest.mark.parametrize(
+    ("own", "systems", "found"),
+    [(True, True, "own"), (True, False, "own"), (False, True, "system"), (False, False, "own")],
+)
+def test_both_find_the_machines_daemon_where_the_user_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: bool, systems: bool, found: str
+) -> None:
+    system, ours = tmp_path / "run" / "gpud", tmp_path / "user" / "gpud"
+    for directory, there in ((ours, own), (system, systems)):
+        directory.mkdir(parents=True)
+        if there:
+            (directory / "control.sock").touch()
+    monkeypatch.setattr(places, "SYSTEM_RUNTIME_DIR", str(system))
+    monkeypatch.setattr(config, "SYSTEM_RUNTIME_DIR", system)
+    wanted = {"own": ours, "system": system}[found]
+    environment = {"XDG_RUNTIME_DIR": str(tmp_path / "user")}
+    assert places.runtime_dir(environment) == str(wanted)
+    assert config.load_config(environment).runtime_dir == wanted
+    assert config.load_config(environment, serving=True).runtime_dir == ours, "a daemon is one's own"
+    named = environment | {"GPUD_RUNTIME_DIR": str(ours)}
+    assert places.runtime_dir(named) == str(ours)
+    assert config.load_config(named).runtime_dir == ours
+
+
 def test_both_find_the_same_native_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPUD_NATIVE_DIR", raising=False)
     assert Path(places.native_dir(os.environ)) == native_dir()

@@ -57,7 +57,7 @@ def test_arguments_that_are_no_utf8_reach_the_program_untouched(gpud: Gpud, daem
 
 def test_hello_names_role_and_versions(gpud: Gpud, daemon: FakeDaemon) -> None:
     gpud("run", "true")
-    assert daemon.hellos[0] == (0x4447, 1, 32, 1, 1, 2, 0, 3, 0, 0)
+    assert daemon.hellos[0] == (0x4447, 1, 32, 1, 1, 2, 0, 4, 0, 0)
 
 
 def test_the_hook_is_preloaded_before_what_was_there(gpud: Gpud, daemon: FakeDaemon, natives: Path, cc: str) -> None:
@@ -116,8 +116,38 @@ def test_the_simulated_driver_comes_first_on_request(
 
 
 def test_the_device_is_chosen(gpud: Gpud, daemon: FakeDaemon) -> None:
-    assert gpud("run", "--gpu", "1", "sh", "-c", 'echo "$CUDA_VISIBLE_DEVICES"').stdout == "1\n"
+    daemon.answer = message(70, text(1, "CUDA_VISIBLE_DEVICES=GPU-1\n"))
+    script = 'echo "$CUDA_VISIBLE_DEVICES"'
+    assert gpud("run", "--gpu", "1", "sh", "-c", script, CUDA_VISIBLE_DEVICES="7").stdout == "GPU-1\n"
     assert "gpu=1" in daemon.launches[0]
+    assert gpud("run", "--gpus", "3", "sh", "-c", script).stdout == "GPU-1\n"
+    assert "gpus=3" in daemon.launches[1]
+
+
+def test_limits_are_asked_for_in_plain_numbers(gpud: Gpud, daemon: FakeDaemon) -> None:
+    assert gpud("run", "--mem", "1.5GiB", "--compute=12.5%", "true").returncode == 0
+    assert {"mem=1610612736", "compute=125000"} <= set(daemon.launches[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--mem", "8"), "--mem: '8' has no unit"),
+        (("--mem", "4kB"), "--mem 4kB is less than 1MiB"),
+        (("--compute", "101%"), "--compute: '101%' is more than 100%"),
+        (("--compute", "0%"), "--compute 0%: every launch would wait"),
+        (("--gpus", "0"), "--gpus '0' is not a number from 1 to 8"),
+        (("--gpus", "two"), "--gpus 'two' is not a number"),
+        (("--gpus", "9"), "--gpus '9' is not"),
+        (("--gpus", "1", "--gpu", "0"), "--gpu and --gpus exclude each other"),
+        (("--timeout", "soon"), "not a duration: 'soon'"),
+    ],
+)
+def test_a_request_that_cannot_be_meant(gpud: Gpud, daemon: FakeDaemon, options: tuple[str, ...], says: str) -> None:
+    done = gpud("run", *options, "true")
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert not daemon.launches
 
 
 def test_no_daemon(gpud: Gpud, runtime: Path) -> None:

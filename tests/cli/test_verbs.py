@@ -12,19 +12,22 @@ from typing import Self
 import pytest
 from attrs import evolve
 
-from gpud.cli import checks, ps, verbs, why
+from gpud.cli import act, ps, stats, verbs, why
 from gpud.cli import set as set_verb
+from gpud.cli.checks import parts
 from gpud.cli.demo import prerequisites
 from gpud.cli.failure import Failure
 from gpud.cli.gpu_time import brief, lines
 from gpud.cli.policy import history
 from gpud.cli.policy.changes import plan_lines, rejected_text, set_line
 from gpud.cli.verbs import VERBS
+from gpud.control import wire
 from gpud.model.errors import UsageError
 from gpud.model.policy_views import ChangeView, DevicePlanView, HistoryView, RejectedView, SetView
-from gpud.model.views import HoldView, JobView, TimeView, UnmanagedView
+from gpud.model.views import HoldView, JobStats, JobView, TimeView, UnmanagedView
 from gpud.native import shipped_policies
 from tests.cli.conftest import Gpud
+from tests.cli.control import stats_of
 
 
 def test_help_lists_every_verb(gpud: Gpud) -> None:
@@ -185,7 +188,7 @@ def test_the_demo_refuses_a_linker_that_makes_cubins(
         prerequisites.check(simulated=True)
     assert "pip uninstall nvidia-nvjitlink" in caught.value.remedy
     monkeypatch.setattr(prerequisites, "missing_packages", lambda: [])
-    assert [finding.result for finding in checks.demo()] == ["warn"]
+    assert [finding.result for finding in parts.demo()] == ["warn"]
 
 
 def test_the_demo_needs_a_c_compiler(monkeypatch: pytest.MonkeyPatch, natives: Path) -> None:
@@ -341,8 +344,14 @@ def test_no_name_writes_to_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys:
         def ps(self) -> list[JobView]:
             return [evolve(JOB, name=EVIL, user=EVIL, job_class=EVIL, pinned=True)]
 
-        def set_class(self, job: int, job_class: str | None) -> JobView:
+        def set(self, change: wire.AskSet) -> JobView:
             return self.ps()[0]
+
+        def stats(self, job: int | None = None) -> list[JobStats]:
+            return [stats_of(self.ps()[0])]
+
+        def pause(self, job: int) -> wire.DoneAnswer:
+            return wire.DoneAnswer(job=self.ps()[0], text=EVIL)
 
         def history(self) -> list[HistoryView]:
             one = HistoryView(
@@ -354,9 +363,12 @@ def test_no_name_writes_to_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys:
         def why(self, job: int) -> object:
             raise UsageError(EVIL)
 
-    for module in (ps, set_verb, history, why):
+    for module in (act, ps, set_verb, stats, history, why):
         monkeypatch.setattr(module, "client", Evil)
-    for words in (["ps"], ["set", "1", "class=high"], ["policy", "history"], ["why", "1"]):
+    for words in (
+        *(["ps"], ["set", "1", "class=high"], ["policy", "history"], ["why", "1"]),
+        *(["stats"], ["stats", "1"], ["pause", "1"], ["why", EVIL]),
+    ):
         verbs.dispatch(words)
         said = capsys.readouterr()
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202e]", said.out + said.err), words

@@ -97,7 +97,7 @@ def test_any_msgpack_is_a_frame_or_a_protocol_error(value: object) -> None:
 
 def test_other_versions_are_named() -> None:
     data = msgspec.msgpack.encode({"version": 7, "id": 3, "ask": {"type": "dance"}})
-    with pytest.raises(VersionError, match=r"the client speaks version 7.*this daemon version 2"):
+    with pytest.raises(VersionError, match=r"the client speaks version 7.*this daemon version 3"):
         wire.decode_request(data)
     with pytest.raises(VersionError, match=r"the daemon speaks version 7"):
         wire.decode_reply(data)
@@ -105,7 +105,7 @@ def test_other_versions_are_named() -> None:
 
 
 def test_unknown_requests_are_named() -> None:
-    data = msgspec.msgpack.encode({"version": 2, "id": 3, "ask": {"type": "dance"}})
+    data = msgspec.msgpack.encode({"version": wire.VERSION, "id": 3, "ask": {"type": "dance"}})
     with pytest.raises(ProtocolError, match=r"dance"):
         wire.decode_request(data)
 
@@ -115,4 +115,4 @@ def test_frames_are_bounded() -> None:
         wire.body_size(b"\x01\x00\x10\x00")
     answer = wire.ErrorAnswer(code="x", text="y" * wire.MAX_BYTES)
     with pytest.raises(ProtocolError, match=r"over the limit"):
-        wire.encode(wire.Reply(version=2, id=1, answer=answer))
+        wire.encode(wire.Reply(version=wire.VERSION, id=1, answer=answer))

@@ -1,5 +1,7 @@
 import contextlib
+import grp
 import os
+import pwd
 import socket
 import struct
 import threading
@@ -13,12 +15,16 @@ import trio
 import trio.testing
 
 from gpud.config import Config, load_config
-from gpud.control import client as client_module
 from gpud.control import server, wire
+from gpud.control.authority import Peer
 from gpud.control.client import Client
-from gpud.control.server import open_control
+from gpud.control.peer import peer_of
+from gpud.control.server import Identify, open_control
 from gpud.hooks.sessions import listen
 from gpud.model.errors import GpudError, NoDaemon, ProtocolError, Refused, SetupError, UsageError, VersionError
+from gpud.model.views import UnmanagedView
+
+V = wire.VERSION
 
 
 def config_in(directory: Path) -> Config:
@@ -33,20 +39,24 @@ class Daemon:
         self.answer: wire.Answer = wire.PsAnswer(jobs=[])
         self.fail: Exception | None = None
         self.stopped = trio.Event()
+        self.peers: list[Peer] = []
 
-    async def ask(self, ask: wire.Ask) -> wire.Answer:
+    async def ask(self, peer: Peer, ask: wire.Ask) -> wire.Answer:
+        self.peers.append(peer)
         if self.fail:
             raise self.fail
         return wire.StopAnswer(opened=3) if isinstance(ask, wire.AskStop) else self.answer
 
 
 @asynccontextmanager
-async def serving(directory: Path, frame_s: float = 60.0) -> AsyncIterator[tuple[Config, Daemon]]:
+async def serving(
+    directory: Path, frame_s: float = 60.0, identify: Identify = peer_of
+) -> AsyncIterator[tuple[Config, Daemon]]:
     config, daemon = config_in(directory), Daemon()
     await trio.to_thread.run_sync(lambda: None)
     before = len(os.listdir("/proc/self/fd"))
     with listen(config.control_socket, socket.SOCK_STREAM) as listener:
-        async with open_control(listener, daemon.ask, daemon.stopped.set, frame_s=frame_s):
+        async with open_control(listener, daemon.ask, daemon.stopped.set, identify=identify, frame_s=frame_s):
             yield config, daemon
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -58,6 +68,11 @@ async def in_thread(work: Callable[[], object]) -> object:
 def ask_ps(config: Config, timeout: float = 60.0) -> object:
     with Client(config, timeout) as client:
         return client.ps()
+
+
+def ask_unmanaged(config: Config) -> object:
+    with Client(config, 60) as client:
+        return client.unmanaged()
 
 
 async def test_questions_and_answers(tmp_path: Path) -> None:
@@ -101,7 +116,7 @@ async def test_stop_happens_also_when_nobody_waits_for_the_answer(tmp_path: Path
     async with serving(tmp_path) as (config, daemon):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(config.control_socket))
-            connection.sendall(wire.encode(wire.Request(version=2, id=1, ask=wire.AskStop())))
+            connection.sendall(wire.encode(wire.Request(version=wire.VERSION, id=1, ask=wire.AskStop())))
         with trio.fail_after(60):
             await daemon.stopped.wait()
 
@@ -132,7 +147,7 @@ def frame(value: object) -> bytes:
     ("data", "code"),
     [
         (frame({"version": 9, "id": 4, "ask": {"type": "ps"}}), "version"),
-        (frame({"version": 2, "id": 4, "ask": {"type": "dance"}}), "protocol"),
+        (frame({"version": V, "id": 4, "ask": {"type": "dance"}}), "protocol"),
         (frame([1, 2]), "protocol"),
         (frame(None), "protocol"),
         (struct.pack("<I", 5) + b"\xc1" * 5, "protocol"),
@@ -149,9 +164,17 @@ async def test_bad_requests_are_answered_and_closed(tmp_path: Path, data: bytes,
 
 
 @pytest.mark.parametrize("data", [b"", b"\x01", b"\x10\x00\x00\x00abc", b"\xff\xff\xff\xff"])
-async def test_broken_frames_are_closed(tmp_path: Path, data: bytes) -> None:
+async def test_broken_frames_are_told_of_and_closed(tmp_path: Path, data: bytes) -> None:
     async with serving(tmp_path) as (config, _):
-        assert await in_thread(lambda: send_raw(config, data, close=True)) == b""
+        got = await in_thread(lambda: send_raw(config, data, close=True))
+        assert isinstance(got, bytes)
+        if data:
+            reply = wire.decode_reply(got[4:])
+            assert isinstance(reply.answer, wire.ErrorAnswer)
+            assert (reply.id, reply.answer.code) == (0, "protocol")
+            assert "frame" in reply.answer.text
+        else:
+            assert got == b""
         assert await in_thread(lambda: ask_ps(config)) == []
 
 
@@ -162,9 +185,19 @@ async def test_who_never_ends_a_frame_is_closed_in_time(tmp_path: Path) -> None:
 
 async def test_an_answer_that_is_too_long_says_so(tmp_path: Path) -> None:
     async with serving(tmp_path) as (config, daemon):
-        daemon.answer = wire.ErrorAnswer(code="x", text="y" * wire.MAX_BYTES)
+        view = UnmanagedView(pid=1, user="", command="y" * wire.MAX_BYTES, device=0, uuid="", used_bytes=None)
+        daemon.answer = wire.UnmanagedAnswer(processes=[view])
         with pytest.raises(ProtocolError, match="too long"):
+            await in_thread(lambda: ask_unmanaged(config))
+
+
+async def test_an_error_is_a_sentence_whatever_it_repeats(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (config, daemon):
+        daemon.answer = wire.ErrorAnswer(code="unknown", text="no class \x1b[2J\nis called " + "y" * 100_000)
+        with pytest.raises(UsageError) as error:
             await in_thread(lambda: ask_ps(config))
+        assert str(error.value).startswith("no class \\x1b[2J\\nis called yyy")
+        assert len(str(error.value)) == server.LONGEST_TEXT
 
 
 async def test_an_error_of_the_daemon_is_answered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -177,30 +210,59 @@ async def test_an_error_of_the_daemon_is_answered(tmp_path: Path, caplog: pytest
         assert await in_thread(lambda: ask_ps(config)) == []
 
 
-async def test_other_users_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving(tmp_path) as (config, _):
-        monkeypatch.setattr(server.os, "geteuid", lambda: 54321)
-        monkeypatch.setattr(server.struct, "unpack", lambda *_: (7, 12345, 0))
-        got = await in_thread(lambda: send_raw(config, b"", close=True))
-        monkeypatch.undo()
-        assert isinstance(got, bytes)
-        reply = wire.decode_reply(got[4:])
-        assert reply.answer == wire.ErrorAnswer(
-            code="refused", text="this daemon answers user 54321 and root, not user 12345"
-        )
+async def test_who_asks_is_the_kernels_word(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (config, daemon):
+        await in_thread(lambda: ask_ps(config))
+        (peer,) = daemon.peers
+        assert (peer.pid, peer.uid, peer.gid) == (os.getpid(), os.geteuid(), os.getegid())
+        assert peer.user == pwd.getpwuid(os.geteuid()).pw_name
+        names = {grp.getgrgid(gid).gr_name for gid in (os.getegid(), *os.getgroups())}
+        assert set(peer.groups) == names
 
 
-async def test_a_refused_client_is_told_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_user_database_that_hangs(tmp_path: Path) -> None:
+    """Who asks is told so, in time, and nobody else waits."""
+    hangs, release = {"on": True}, threading.Event()
+
+    def identify(connection: socket.socket) -> Peer:
+        if hangs["on"]:
+            release.wait(60)
+        return peer_of(connection)
+
+    try:
+        async with serving(tmp_path, frame_s=0.2, identify=identify) as (config, _):
+            with pytest.raises(Refused, match="the user database did not say in time who you are"):
+                await in_thread(lambda: ask_ps(config))
+            hangs["on"] = False
+            assert await in_thread(lambda: ask_ps(config)) == []
+    finally:
+        release.set()
+
+
+async def test_others_do_not_take_the_daemon_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each user that is not the daemon's own has a few connections, all of them together not all."""
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 5)
+    monkeypatch.setattr(server, "MOST_OF_OTHERS", 3)
+    monkeypatch.setattr(server, "MOST_OF_ONE", 2)
+    users = iter([7, 7, 7, 8, 8, 0, 0, 0])
+    monkeypatch.setattr(server, "uid_of", lambda _: next(users))
+    monkeypatch.setattr(server, "privileged", lambda uid: uid == 0)
     async with serving(tmp_path) as (config, _):
-        monkeypatch.setattr(server.os, "geteuid", lambda: 54321)
-        monkeypatch.setattr(server.struct, "unpack", lambda *_: (7, 12345, 0))
-        monkeypatch.setattr(client_module, "check_runtime_dir", lambda _: None)
-        client = await trio.to_thread.run_sync(Client, config)
-        await trio.testing.wait_all_tasks_blocked(0.05)  # the daemon has refused it before it asks
-        monkeypatch.undo()
-        with pytest.raises(Refused, match="answers user 54321 and root, not user 12345"):
-            await in_thread(client.ps)
-        client.close()
+
+        def connect() -> Client | None:
+            client = Client(config, 60)
+            try:
+                client.ps()
+            except NoDaemon:
+                client.close()
+                return None
+            return client
+
+        clients = [await trio.to_thread.run_sync(connect) for _ in range(8)]
+        assert [client is not None for client in clients] == [True, True, False, True, False, True, True, False]
+        for client in clients:
+            if client is not None:
+                client.close()
 
 
 async def test_too_many_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,9 +327,21 @@ def test_a_socket_that_nobody_reads(tmp_path: Path) -> None:
     ("said", "kind", "says"),
     [
         (frame({"version": 9, "id": 1, "answer": {"type": "ps", "jobs": []}}), VersionError, "speaks version 9"),
-        (frame({"version": 2, "id": 5, "answer": {"type": "ps", "jobs": []}}), ProtocolError, "another question"),
-        (frame({"version": 2, "id": 1, "answer": {"type": "stop", "opened": 1}}), ProtocolError, "another question"),
-        (frame({"version": 2, "id": 1, "answer": {"type": "ps", "jobs": 5}}), ProtocolError, "cannot be read"),
+        (
+            frame({"version": V, "id": 5, "answer": {"type": "ps", "jobs": []}}),
+            ProtocolError,
+            "another question",
+        ),
+        (
+            frame({"version": V, "id": 1, "answer": {"type": "stop", "opened": 1}}),
+            ProtocolError,
+            "another question",
+        ),
+        (
+            frame({"version": V, "id": 1, "answer": {"type": "ps", "jobs": 5}}),
+            ProtocolError,
+            "cannot be read",
+        ),
         (b"\xff\xff\xff\xff", ProtocolError, "over the limit"),
         (b"\x08\x00", NoDaemon, "ended before it answered"),
         (b"", NoDaemon, "ended before it answered"),

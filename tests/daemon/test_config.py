@@ -6,7 +6,7 @@ import pytest
 
 from gpud import config_file
 from gpud.config import VARIABLES, check_runtime_dir, load_config, make_runtime_dir, unknown_variables
-from gpud.config_file import read_config_files
+from gpud.config_file import ControlConfig, JournalConfig, read_config_files
 from gpud.daemon import sim_environment
 from gpud.model.errors import SetupError, UsageError
 from gpud.native import shipped_policies
@@ -99,6 +99,20 @@ def test_runtime_dir_is_made_for_us_alone(tmp_path: Path) -> None:
     directory = tmp_path / "a" / "gpud"
     make_runtime_dir(directory)
     assert directory.stat().st_mode & 0o777 == 0o700
+
+
+def test_runtime_dir_of_a_daemon_for_everybody(tmp_path: Path) -> None:
+    """Whatever the umask says; one that was there is as its maker wants it."""
+    before = os.umask(0o077)
+    try:
+        make_runtime_dir(tmp_path / "new", everybody=True)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o755
+    check_runtime_dir(tmp_path / "new")
+    (tmp_path / "closed").mkdir(mode=0o700)
+    make_runtime_dir(tmp_path / "closed", everybody=True)
+    assert (tmp_path / "closed").stat().st_mode & 0o777 == 0o700
 
 
 def test_unsafe_runtime_dirs(tmp_path: Path) -> None:
@@ -203,24 +217,56 @@ def test_claims(tmp_path: Path, etc: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("policies = ", "it is not TOML: "),
-        ("polices = '/x'", "nothing is called 'polices'; known are policies, claims, plugins"),
-        ("policies = 3", "policies: 3 is not the name of a directory"),
-        ("policies = ''", "policies: '' is not the name of a directory"),
-        ("claims = ['a']", "claims: ['a'] is not a table; write [claims]"),
-        ("[claims]\ntier = '@a'", "claims.tier: '@a' is not a list of claimants; write tier = ["),
-        ("[claims]\ntier = [1]", "claims.tier: [1] is not a list"),
-        ("plugins = 3", "plugins: 3 is not a table of tables"),
-        ("[plugins]\nvllm = 3", "plugins: {'vllm': 3} is not a table of tables"),
-        ("[claims]\ntier = ['@']", "claims.tier: ['@'] is not a list"),
+        ("policies = ", ": it is not TOML: "),
+        ("polices = '/x'", ":1: nothing is called 'polices'; known are policies, claims, plugins, control"),
+        ("policies = 3", ":1: policies: 3 is not the name of a directory"),
+        ("policies = ''", ":1: policies: '' is not the name of a directory"),
+        ("claims = ['a']", ":1: claims: ['a'] is not a table; write [claims]"),
+        ("[claims]\ntier = '@a'", ":2: claims.tier: '@a' is not a list of claimants; write tier = ["),
+        ("[claims]\ntier = [1]", ":2: claims.tier: [1] is not a list"),
+        ("plugins = 3", ":1: plugins: 3 is not a table of tables"),
+        ("[plugins]\nvllm = 3", ":2: plugins: {'vllm': 3} is not a table of tables"),
+        ("[claims]\ntier = ['@']", ":2: claims.tier: ['@'] is not a list"),
+        ("control = 3", ":1: control: 3 is not a table; write [control]"),
+        ("# x\n[ 'control' ] # y\n'writers' = 'a'", ":3: nothing of control is called 'writers'; known are operators,"),
+        ("[claims]\nreaders = []\n[control]\nreaders = 'all'", ":4: control.readers: 'all' is not one of everyone,"),
+        ("control.operators = 3", ":1: control.operators: 3 is no name"),
+        ("[control]\noperators = ''", ":2: control.operators: '' is no name"),
+        ("journal = true", ":1: journal: True is not a table; write [journal]"),
+        ("[journal]\nsize = 3", ":2: nothing of journal is called 'size'; known are directory, max_bytes"),
+        ("[journal]\ndirectory = ''", ":2: journal.directory: '' is no directory"),
+        ("[journal]\nmax_bytes = 1000", ":2: journal.max_bytes: 1000 is neither 0 (no journal) nor a number of bytes"),
+        ("[journal]\nmax_bytes = true", ":2: journal.max_bytes: True is neither 0"),
+        ("[journal]\nmax_bytes = '1GiB'", ":2: journal.max_bytes: '1GiB' is neither 0"),
     ],
 )
-def test_garbage_in_gpud_toml_names_file_and_key(etc: Path, text: str, says: str) -> None:
+def test_garbage_in_gpud_toml_names_file_line_and_key(etc: Path, text: str, says: str) -> None:
     (etc / "gpud.toml").write_text(text)
     with pytest.raises(UsageError) as caught:
         load_config({"GPUD_RUNTIME_DIR": "/x"})
-    assert str(caught.value).startswith(f"{etc}/gpud.toml: ")
-    assert says in str(caught.value)
+    assert str(caught.value).startswith(f"{etc}/gpud.toml{says}")
+
+
+def test_control(tmp_path: Path, etc: Path) -> None:
+    environ = {"GPUD_RUNTIME_DIR": "/x", "XDG_CONFIG_HOME": str(tmp_path)}
+    assert load_config(environ).control == ControlConfig("gpud-operators", "everyone")
+    (etc / "gpud.toml").write_text('[control]\noperators = "wheel"\nreaders = "owners"\n')
+    assert load_config(environ).control == ControlConfig("wheel", "owners")
+    (tmp_path / "gpud").mkdir()
+    (tmp_path / "gpud" / "gpud.toml").write_text('[control]\nreaders = "operators"\n')
+    assert load_config(environ).control == ControlConfig("wheel", "operators")
+
+
+def test_journal(tmp_path: Path, etc: Path) -> None:
+    environ = {"GPUD_RUNTIME_DIR": "/x", "XDG_CONFIG_HOME": str(tmp_path)}
+    assert load_config(environ).journal == JournalConfig(None, 256 << 20)
+    assert load_config(environ).journal_dir == Path("/x/state/journal")
+    (etc / "gpud.toml").write_text('[journal]\ndirectory = "past"\nmax_bytes = 0\n')
+    assert load_config(environ).journal == JournalConfig(etc / "past", 0)
+    (tmp_path / "gpud").mkdir()
+    (tmp_path / "gpud" / "gpud.toml").write_text("[journal]\nmax_bytes = 1048576\n")
+    assert load_config(environ).journal == JournalConfig(etc / "past", 1 << 20)
+    assert load_config(environ).journal_dir == etc / "past"
 
 
 @pytest.mark.parametrize(

@@ -243,4 +243,4 @@ def test_why_and_set(daemon: Daemon) -> None:
     assert "there is no job 99" in asked(daemon, "set", "99", "class=low", code=2)
     assert "there is no job 99" in asked(daemon, "why", "99", code=2)
     assert "write: gpud set JOB class=NAME" in asked(daemon, "set", str(job), "high", code=2)
-    assert "write: gpud set JOB class=NAME" in asked(daemon, "set", str(job), "mem=1GiB", code=2)
+    assert "write: gpud set JOB class=NAME" in asked(daemon, "set", str(job), "colour=red", code=2)

@@ -14,6 +14,7 @@ from gpud.model.counters import Counters
 from gpud.model.effects import Effect
 from gpud.model.ids import ClientId, Generation, SessionId, Slot
 from gpud.model.levels import Motion
+from gpud.model.rulings import By
 from gpud.model.units import SECOND
 from gpud.testing.boards import board_from_texts
 
@@ -50,6 +51,11 @@ def new_state(running: Board | None = None) -> State:
         environment=(("GPUD_SIM_NODE", "n"),),
         last_generation=1000,
     )
+
+
+def by(operator: bool = True) -> By:
+    """Who asks for a change."""
+    return By(name="root (uid 0)", operator=True) if operator else By(name="ann (uid 1000)", operator=False)
 
 
 def asks(session: int, who: ev.Who, client: int = 0, generation: int = 0) -> ev.AttachAsked:

@@ -12,7 +12,7 @@ from gpud.model.ids import ClientId, JobId, Slot
 from gpud.model.knobs import DeviceWords
 from gpud.model.levels import Division, TotalKind
 from gpud.model.units import MILLISECOND, SECOND
-from tests.engine.conftest import World, board, only
+from tests.engine.conftest import World, board, by, only
 
 S0 = Slot(0)
 
@@ -248,7 +248,7 @@ def test_who_has_waited_long_enough_rises_by_one_rank() -> None:
     assert words(world, low).rank == 1
     # In another class it begins again, at once where it has been here long enough.
     launcher_job = job(world, low)
-    world.react(ev.PinAsked(job=launcher_job, job_class="mid", by_operator=True))
+    world.react(ev.SetAsked(job=launcher_job, by=by(True), changes=(("class", "mid"),)))
     assert words(world, low).rank == 1
     assert world.state.rise_due_ns is not None
     world.later(0)

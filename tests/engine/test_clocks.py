@@ -14,13 +14,19 @@ WALL = {"gpud/engine/service.py": "open_engine", "gpud/engine/reload.py": "__ini
 """Where the wall clock is handed in, for `hours` and for what people read in the history."""
 _HELD = {
     "gpud/engine/reload.py": {"wall", "_wall"},
-    "gpud/engine/service.py": {"wall", "_wall", "wall_ns"},
+    "gpud/engine/service.py": {"wall", "_wall", "wall_ns", "wall_offset"},
     "gpud/engine/signals.py": {"wall_offset_ns", "wall_ns"},
     "gpud/engine/runs.py": {"wall_offset_ns"},
     "gpud/engine/ticking.py": {"wall_offset_ns"},
     "gpud/engine/state.py": {"wall_offset_ns"},
+    "gpud/engine/launches.py": {"wall_offset_ns"},
+    "gpud/engine/rulings.py": {"wall_offset_ns"},
+    "gpud/engine/held.py": {"wall_offset_ns"},
+    "gpud/engine/in_words.py": {"wall_offset_ns"},
+    "gpud/engine/watching.py": {"wall_offset"},
 }
-"""Who handles what came from it, and under which name. `runs` and `ticking` hand it to the policies' `hours`."""
+"""Who handles what came from it, and under which name. `runs` and `ticking` hand it to the policies' `hours`; the
+last five only say it: when a person ruled, for how long that has been so, when something was decided."""
 _TIME = {"time", "time_ns", "localtime", "gmtime", "ctime", "strftime", "CLOCK_REALTIME", "CLOCK_TAI"}
 _DATETIME = {"now", "today", "utcnow"}
 _C = re.compile(

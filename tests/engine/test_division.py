@@ -14,7 +14,7 @@ from gpud.model.effects import Effect
 from gpud.model.ids import ClientId, JobId, Slot
 from gpud.model.levels import Barred, Level, Motion
 from gpud.model.units import MILLISECOND, SECOND
-from tests.engine.conftest import World, asks, board, new_state, only
+from tests.engine.conftest import World, asks, board, by, new_state, only
 
 S0 = Slot(0)
 LIMITED = "class all { match any  limit { compute = 40% } }"
@@ -147,7 +147,7 @@ def test_the_same_division_is_not_published_twice() -> None:
     world = world_of(TURNS)
     clients = [world.low() for _ in range(3)]
     job = world.state.clients[clients[0]].job
-    effects = world.react(ev.PinAsked(job=job, job_class="all", by_operator=True))
+    effects = world.react(ev.SetAsked(job=job, by=by(True), changes=(("class", "all"),)))
     assert not only(effects, do.Divide)
     effects = world.react(ev.BoardChanged(board=board(("p", TURNS)), reading=world.reading()))
     assert not only(effects, do.Divide)

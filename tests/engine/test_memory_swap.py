@@ -15,7 +15,7 @@ from gpud.model.effects import Effect
 from gpud.model.ids import ClientId
 from gpud.model.knobs import MEMORY_SWAP, MEMORY_WAIT
 from gpud.model.units import MILLISECOND, SECOND
-from tests.engine.conftest import GIB, UUID, asks, new_state, only
+from tests.engine.conftest import GIB, UUID, asks, by, new_state, only
 from tests.engine.swaps import MIB, SWAPS, ZERO, Swaps
 
 
@@ -385,6 +385,19 @@ class Machine(RuleBasedStateMachine):
     def time_passes(self, ns: int) -> None:
         self.hear(self.w.look(ns))
 
+    @rule(number=clients)
+    def is_evicted(self, number: int) -> None:
+        client = self.pick(number)
+        if client is not None:
+            self.hear(self.w.react(ev.EvictAsked(job=self.w.state.clients[client].job, by=by())))
+
+    @rule(number=clients, goes_on=st.booleans())
+    def is_paused(self, number: int, goes_on: bool) -> None:
+        client = self.pick(number)
+        if client is not None:
+            kind = ev.ResumeAsked if goes_on else ev.PauseAsked
+            self.hear(self.w.react(kind(job=self.w.state.clients[client].job, by=by())))
+
     @invariant()
     def nothing_is_lost_and_the_ledger_is_true(self) -> None:
         state = self.w.state
@@ -402,10 +415,13 @@ class Machine(RuleBasedStateMachine):
             assert set(device.ledger.leaving) <= set(device.outs)
 
     def teardown(self) -> None:
-        """Everybody behaves from now on: whoever waits gets its turn, or it is known why not."""
+        """Everybody behaves from now on: whoever waits gets its turn, or it is known why not; who is evicted is out."""
+        for tenant in list(self.w.state.tenants.values()):
+            if tenant.paused is not None:
+                self.hear(self.w.react(ev.ResumeAsked(job=tenant.id, by=by())))
         for _ in range(400):
             waiting = {one.client for one in self.w.state.locks.requests}
-            if not waiting:
+            if not waiting and not any(tenant.leaves for tenant in self.w.state.tenants.values()):
                 break
             self.comes_in(1)  # as much as it is let, while the others' memory has yet to go
             for asked in list(self.asked.values()):
@@ -417,6 +433,7 @@ class Machine(RuleBasedStateMachine):
         for one in self.w.state.locks.requests:
             tenant = self.w.state.tenants[one.job]
             assert memory_room.why_short(self.w.state, tenant, ZERO), "nobody is stuck without a reason"
+        assert not any(tenant.leaves for tenant in self.w.state.tenants.values())
 
 
 TestMachine = Machine.TestCase

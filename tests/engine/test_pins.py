@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from gpud.engine import pins, saved
+from gpud.engine import rulings, saved
 from gpud.engine.report import job_view
 from gpud.model import effects as do
 from gpud.model import events as ev
@@ -10,7 +10,7 @@ from gpud.model.errors import Refused
 from gpud.model.ids import ClientId, JobId, Slot
 from gpud.model.units import SECOND
 from gpud.model.views import JobView
-from tests.engine.conftest import GIB, PREEMPT_MIX, UUID, World, board, new_state, only
+from tests.engine.conftest import GIB, PREEMPT_MIX, UUID, World, board, by, new_state, only
 
 S0 = Slot(0)
 OTHER = bytes(reversed(range(16)))
@@ -19,7 +19,11 @@ OPEN = 'class big { match label("size") == "big" }  class small { match any }  a
 
 def pin(world: World, client: ClientId, job_class: str | None, by_operator: bool = True) -> list[do.Effect]:
     job = world.state.clients[client].job
-    return world.react(ev.PinAsked(job=job, job_class=job_class, by_operator=by_operator))
+    return world.react(ev.SetAsked(job=job, by=by(by_operator), changes=(("class", job_class),)))
+
+
+def judge(world: World, job: int, job_class: str | None) -> None:
+    rulings.judge(world.state, ev.SetAsked(job=job, by=by(), changes=(("class", job_class),)))
 
 
 def view(world: World, client: ClientId) -> JobView:
@@ -34,7 +38,7 @@ def test_a_pinned_job_changes_rank_at_once(world: World) -> None:
     assert {effect.client for effect in only(effects, do.PublishDevice)} == {low, other}
     assert only(effects, do.SendPeers)[0].client == other
     assert only(effects, do.SaveState)
-    assert "pinned to high: low → high" in only(effects, do.Record)[0].text
+    assert "pinned to high by root (uid 0), low → high" in only(effects, do.Record)[0].text
     assert (view(world, low).pinned, view(world, low).job_class) == (True, "high")
     pin(world, low, None)
     assert (view(world, low).pinned, view(world, low).job_class) == (False, "low")
@@ -80,6 +84,25 @@ def test_what_an_operator_gave_is_kept_but_cannot_be_taken_again(world: World) -
     assert world.class_of(client) == "low"
 
 
+def test_what_an_operator_has_lowered_its_owner_does_not_raise(world: World) -> None:
+    client = world.high()
+    pin(world, client, "low")
+    for target in (None, "high"):
+        effects = pin(world, client, target, by_operator=False)
+        assert "only an operator may move job 1 from low up to high" in only(effects, do.Record)[0].text
+        assert world.class_of(client) == "low"
+    pin(world, client, None)
+    assert world.class_of(client) == "high"
+
+
+def test_where_nothing_ranks_an_operators_choice_stays() -> None:
+    world = World(running=board(("open", OPEN)))
+    client = world.low()
+    pin(world, client, "big")
+    pin(world, client, None, by_operator=False)
+    assert world.class_of(client) == "big"
+
+
 def test_where_nothing_ranks_only_operators_choose() -> None:
     world = World(running=board(("open", OPEN)))
     client = world.low()
@@ -92,11 +115,13 @@ def test_where_nothing_ranks_only_operators_choose() -> None:
 def test_pins_that_cannot_be(world: World) -> None:
     client = world.low()
     with pytest.raises(Refused, match="there is no job 99"):
-        pins.judge(world.state, 99, "high", True)
+        judge(world, 99, "high")
     with pytest.raises(Refused, match="unknown class 'gold'; the policy preempt-mix has high, low"):
-        pins.judge(world.state, 1, "gold", True)
+        judge(world, 1, "gold")
+    with pytest.raises(Refused, match="unknown class 'gggggggg"):
+        judge(world, 1, "g" * (1 << 20))
     assert isinstance(pin(world, client, "gold")[0], do.Record)
-    assert isinstance(world.react(ev.PinAsked(job=JobId(9), job_class=None, by_operator=True))[0], do.Record)
+    assert isinstance(world.react(ev.SetAsked(job=JobId(9), by=by(True), changes=(("class", None),)))[0], do.Record)
     assert world.class_of(client) == "low"
 
 
@@ -155,7 +180,7 @@ def test_a_pin_to_a_class_of_another_device_is_refused() -> None:
     first = world.ready(world.launch()[0], [UUID])
     job = world.state.clients[first].job
     with pytest.raises(Refused, match=r"unknown class 'big'; the policy preempt-mix has high, low$"):
-        pins.judge(world.state, job, "big", True)
+        judge(world, job, "big")
     both = world.ready(world.launch()[0], [UUID, OTHER])
     pin(world, both, "big")
     assert (world.class_of(both), view(world, both).pinned) == ("low/big", True)

@@ -128,6 +128,7 @@ async def test_one_that_blocks_is_ended_with_its_silence(
      b'["depth", "c", -1]\n', b'["depth", 5, 1]\n', b'["depth", "c", NaN]\n', b"[" * 50_000 + b"\n",
      b'["depth", "c", 1' + b"0" * 400 + b"]\n", b'["depth", "c", 1' + b"0" * 5000 + b"]\n",
      b'["depth", "c", Infinity]\n', b'["depth", "' + b"c" * 254 + b'", 1]\n', b'[["depth"], "c", 1]\n'],
+    ids=lambda line: line[:40].decode().strip(),  # pytest hands it to every process that a test starts
 )  # fmt: skip
 async def test_one_that_writes_nonsense_is_ended(
     install: Install, line: bytes, caplog: pytest.LogCaptureFixture

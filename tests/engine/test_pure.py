@@ -5,8 +5,20 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = {
-    *("history", "host", "inotify", "loading", "ports", "reload", "service", "set_views", "state_file", "watch"),
-    *("plugin_child", "plugin_guard", "plugin_host", "plugin_signals", "trial_child", "trials"),
+    *(
+        "history",
+        "host",
+        "inotify",
+        "loading",
+        "ports",
+        "reload",
+        "reload_steps",
+        "service",
+        "set_views",
+        "state_file",
+        "watch",
+    ),
+    *("watching", "plugin_child", "plugin_guard", "plugin_host", "plugin_signals", "trial_child", "trials"),
 }
 """They read files, wait, or start processes; or say what is outside."""
 

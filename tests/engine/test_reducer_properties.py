@@ -22,8 +22,12 @@ from gpud.model.ids import ClientId, Generation, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
 from gpud.model.levels import Division, Motion
 from gpud.model.units import MILLISECOND, SECOND
-from tests.engine.conftest import GIB, PREEMPT_MIX, World, asks, board, new_state, preempt_mix
+from tests.engine.conftest import GIB, PREEMPT_MIX, World, asks, board, by, new_state, preempt_mix
 
+ASKED: list[tuple[str, int | None]] = [
+    *[("pause", None), ("resume", None), ("evict", None)],
+    *[("memory", None), ("memory", GIB // 2), ("compute", None), ("compute", 300_000)],
+]
 UUIDS = [bytes([n]) * 16 for n in range(3)]
 THREE = """
   class high { match label("tier") == "online" }
@@ -211,7 +215,20 @@ class AnySequence(RuleBasedStateMachine):
         jobs = sorted(self.world.state.tenants)
         if jobs:
             job = jobs[index % len(jobs)]
-            self.see(self.world.react(ev.PinAsked(job=job, job_class=job_class, by_operator=index % 2 == 0)))
+            self.see(self.world.react(ev.SetAsked(job=job, by=by(index % 2 == 0), changes=(("class", job_class),))))
+
+    @rule(index=st.integers(0, 50), operator=st.booleans(), what=st.sampled_from(ASKED))
+    def somebody_says(self, index: int, operator: bool, what: tuple[str, int | None]) -> None:
+        """Pause, resume, evict, limits."""
+        jobs = sorted(self.world.state.tenants)
+        if not jobs:
+            return
+        job, (key, value) = jobs[index % len(jobs)], what
+        kinds = {"pause": ev.PauseAsked, "resume": ev.ResumeAsked, "evict": ev.EvictAsked}
+        if key in kinds:
+            self.see(self.world.react(kinds[key](job=job, by=by(operator))))
+        else:
+            self.see(self.world.react(ev.SetAsked(job=job, by=by(operator), changes=((key, value),))))
 
     @rule(survivors=st.floats(0, 1), back=st.floats(0, 1))
     def restart(self, survivors: float, back: float) -> None:

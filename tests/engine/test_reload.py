@@ -146,10 +146,13 @@ async def _opened(
         yield engine
 
 
+RUN_TRIALS = trials.run_trials
+
+
 @pytest.fixture(autouse=True)
 def patient_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests of policies may take as long as the machine needs."""
-    monkeypatch.setattr(reload, "run_trials", functools.partial(trials.run_trials, deadline_s=60))
+    monkeypatch.setattr(trials, "run_trials", functools.partial(RUN_TRIALS, deadline_s=60))
 
 
 @pytest.fixture
@@ -378,7 +381,7 @@ async def test_many_who_ask_at_once_share_one_slow_reload(
         await goes_on.wait()
         return trials.Trials(passed=0, failed=("no",), not_run=0)
 
-    monkeypatch.setattr(reload, "run_trials", slow)
+    monkeypatch.setattr(trials, "run_trials", slow)
     async with daemon(tmp_path) as d:
         views: list[ReloadView] = []
 
@@ -576,7 +579,7 @@ async def test_only_tests_of_what_changed_run(tmp_path: Path, policies: Path, mo
         asked.append(tests)
         return trials.Trials(passed=0, failed=(), not_run=0)
 
-    monkeypatch.setattr(reload, "run_trials", note)
+    monkeypatch.setattr(trials, "run_trials", note)
     other = POLICY.replace('"p"', '"q"').replace("QUIET", "1ms")
     tests = {"tests__p": TEST, "tests__q": TEST.replace('"p"', '"q"').replace("low is", "low is not")}
     tests = {name: text.replace("EXPECT", "1ms") for name, text in tests.items()}
@@ -630,7 +633,7 @@ runner.run_test = noisy
     monkeypatch.setenv("LEFT", str(tmp_path / "left"))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "more"))
     files = {"p.gpol": POLICY.replace("QUIET", "1ms"), "t.gpol": TEST.replace("EXPECT", "1ms")}
-    came = await trials.run_trials(files, [0], tmp_path, 30)
+    came = await RUN_TRIALS(files, [0], tmp_path, 30)
     assert (came.passed, came.failed, came.not_run) == (1, (), 0)
     left = int((tmp_path / "left").read_text())
     with trio.fail_after(60):
@@ -649,13 +652,13 @@ async def test_tests_beside_a_single_file_run(tmp_path: Path) -> None:
     file = tmp_path / "p.gpol"
     file.write_text("")
     files = {"p.gpol": POLICY.replace("QUIET", "1ms"), "t.gpol": TEST.replace("EXPECT", "1ms")}
-    assert (await trials.run_trials(files, [0], file, 30)).passed == 1
+    assert (await RUN_TRIALS(files, [0], file, 30)).passed == 1
 
 
 async def test_tests_that_never_end_reject_nothing(
     tmp_path: Path, policies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reload, "run_trials", trials.run_trials)
+    monkeypatch.setattr(trials, "run_trials", RUN_TRIALS)
     async with daemon(tmp_path) as d:
         policy = POLICY.replace("QUIET", "2ms").replace("  arbitrate", f"{LET}\n  arbitrate")
         write(policies, p=policy, tests__t=NEVER)

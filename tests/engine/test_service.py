@@ -1,6 +1,6 @@
 import gc
 import weakref
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -13,19 +13,19 @@ from gpud.engine.ticking import BUSY_NS, IDLE_NS
 from gpud.engine.unmanaged import LOOK_S
 from gpud.model import events as ev
 from gpud.model.counters import Counters, HookCounters
-from gpud.model.effects import Reloaded, SendWelcome, StruckOut
+from gpud.model.effects import Effect, Reloaded, SendWelcome, StruckOut
 from gpud.model.errors import ProtocolError, Refused
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
 from gpud.model.levels import Barred, Division, Level, Motion
 from gpud.model.units import SECOND
 from gpud.testing.boards import board_from_texts
-from tests.engine.conftest import GIB, PREEMPT_MIX, UUID, board, new_state
+from tests.engine.conftest import GIB, PREEMPT_MIX, UUID, board, by, new_state
 
 
 class Usage:
     total_bytes, used_bytes = 40 * GIB, 39 * GIB
-    power_w = temperature_c = None
+    power_w = temperature_c = utilisation = None
     mps = False
     processes: tuple[ev.Process, ...] | None = None
 
@@ -135,7 +135,7 @@ class Outside:
         self.seen.append(f"alloc {client} {request} {code}")
 
     def send_lock_granted(
-        self, client: ClientId, slots: frozenset[Slot], epoch: int, until_ns: int, count: int
+        self, client: ClientId, slots: frozenset[Slot], epoch: int, until_ns: int, count: int, *, only_bytes: bool
     ) -> None:
         pass
 
@@ -392,13 +392,13 @@ async def test_a_pin_is_answered() -> None:
     outside = Outside()
     async with running(outside) as (engine, send):
         await joined(send)
-        engine.pin(1, "high", by_operator=True)
+        engine.change(ev.SetAsked(job=1, by=by(), changes=(("class", "high"),)))
         assert outside.seen[-1] == "save"
         assert engine.state.clients[ClientId(1)].words[Slot(0)].rank == 0
         with pytest.raises(Refused, match="unknown class 'gold'"):
-            engine.pin(1, "gold", by_operator=True)
+            engine.change(ev.SetAsked(job=1, by=by(), changes=(("class", "gold"),)))
         with pytest.raises(Refused, match="there is no job 7"):
-            engine.pin(7, "high", by_operator=True)
+            engine.change(ev.SetAsked(job=7, by=by(), changes=(("class", "high"),)))
 
 
 async def test_who_calls_from_another_task_wakes_the_engine(autojump_clock: trio.testing.MockClock) -> None:
@@ -427,7 +427,7 @@ async def test_a_pin_is_looked_at_at_once(autojump_clock: trio.testing.MockClock
     async with running(Outside(), board(("each", each))) as (engine, send):
         await joined(send)
         await trio.sleep(0.01)
-        engine.pin(engine.state.clients[ClientId(1)].job, "nb", by_operator=True)
+        engine.change(ev.SetAsked(job=engine.state.clients[ClientId(1)].job, by=by(), changes=(("class", "nb"),)))
         await trio.sleep(0.003)
         assert engine.state.clients[ClientId(1)].words[Slot(0)].max_inflight == 2
 
@@ -482,3 +482,39 @@ async def test_an_allocation_that_does_not_fit_is_judged_by_what_is_held_now() -
         await send.send(ev.AllocAsked(client=ClientId(1), slot=Slot(0), request=3, bytes=4096, time_ns=0))
         await wait_all_tasks_blocked()
         assert outside.seen[-1] == "alloc 1 3 1"
+
+
+async def test_an_observer_hears_each_event_after_its_effects_and_one_that_fails_only_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    outside = Outside()
+    heard: list[tuple[str, int]] = []
+
+    class Hears:
+        def saw(self, event: ev.Event, effects: Sequence[Effect], now: int) -> None:
+            if isinstance(event, ev.AttachAsked | ev.PagesFailed):
+                assert effects
+                heard.append((type(event).__name__, len(outside.seen)))
+
+    class Fails:
+        calls = 0
+
+        def saw(self, event: ev.Event, effects: Sequence[Effect], now: int) -> None:
+            self.calls += 1
+            raise ZeroDivisionError
+
+    fails = Fails()
+    async with running(outside) as (engine, send):
+        engine.observe(fails)
+        engine.observe(Hears())
+        await send.send(asks(1, 10))
+        await wait_all_tasks_blocked()
+        assert heard == [("AttachAsked", len(outside.seen))], "they were carried out"
+        assert outside.seen
+        outside.fail_create = OSError(12, "Cannot allocate memory")
+        await send.send(asks(2, 11))
+        await wait_all_tasks_blocked()
+        assert [name for name, _ in heard] == ["AttachAsked", "AttachAsked", "PagesFailed"], "what came of it, too"
+        assert fails.calls == 1
+        assert list(engine.state.clients) == [1], "the engine goes on"
+    assert caplog.text.count("Fails stops observing") == 1

@@ -22,7 +22,7 @@ from gpud.model.ids import ClientId, Slot
 from gpud.model.units import MILLISECOND, SECOND
 from gpud.native import shipped_policies
 from gpud.testing.boards import board_from_texts
-from tests.engine.conftest import GIB, UUID, World, board, only
+from tests.engine.conftest import GIB, UUID, World, board, by, only
 
 S0 = Slot(0)
 READS = """
@@ -175,7 +175,7 @@ def test_rules_about_one_tenant_hold_for_whoever_comes_or_is_pinned_though_they_
 
     assert inflight() == [3, 3]
     assert world.state.tick_due_ns is None  # and nobody looks again
-    world.react(ev.PinAsked(job=world.state.clients[second].job, job_class="nb", by_operator=True))
+    world.react(ev.SetAsked(job=world.state.clients[second].job, by=by(True), changes=(("class", "nb"),)))
     assert inflight() == [3, 2]
     third = world.ready(world.launch(label_kind="nb")[0])
     assert inflight() == [3, 2]

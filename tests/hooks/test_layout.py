@@ -5,7 +5,7 @@ import struct
 import pytest
 from gpud.hooks._pages import ffi, lib
 
-from gpud.engine import memory_report, publish, reducer
+from gpud.engine import memory_report, publish, slots
 from gpud.hooks import layout, wire
 from gpud.model.counters import Counters
 
@@ -125,7 +125,7 @@ def test_numbers_that_are_written_down_twice() -> None:
     names = ("EARLY", "CAPTURE", "ARRAY", "MANAGED", "HANDLE", "POOL", "GRAPH", "OUTSIDE")
     assert [getattr(lib, f"GPUD_PIN_{name}") for name in names] == list(memory_report.PINS)
     assert len(names) == lib.GPUD_PINS
-    assert reducer.MAX_DEVICES == wire.MAX_DEVICES
+    assert slots.MAX_DEVICES == wire.MAX_DEVICES
     assert (layout.CONTROL, layout.PRESENCE, layout.ACTIVITY) == (
         lib.GPUD_PAGE_CONTROL,
         lib.GPUD_PAGE_PRESENCE,

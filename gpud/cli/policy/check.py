@@ -2,6 +2,7 @@
 
 import click
 
+from gpud.cli.helped import Verb
 from gpud.cli.policy import texts
 from gpud.cli.policy.output import colour, write
 from gpud.policies.check.whole import check_library
@@ -10,7 +11,15 @@ from gpud.policies.plugins.installed import InstalledPlugins
 from gpud.policies.render import counted, human, severity, summary
 
 
-@click.command("check", epilog="Exit codes: 0 nothing wrong, 1 errors, 2 wrong usage.")
+@click.command(
+    "check",
+    cls=Verb,
+    epilog="Exit codes: 0 nothing wrong, 1 errors, 2 wrong usage.",
+    examples=[
+        ("gpud policy check policies", "all files of a directory"),
+        ("gpud policy check --format github --strict", "in CI: annotations, warnings fail"),
+    ],
+)
 @click.argument("paths", nargs=-1, metavar="[PATH]…")
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
 @click.option(

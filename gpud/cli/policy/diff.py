@@ -2,6 +2,7 @@
 
 import click
 
+from gpud.cli.helped import Verb
 from gpud.cli.policy.changes import plan_lines, rejected_text, short
 from gpud.cli.policy.output import write
 from gpud.cli.screen import print_json
@@ -9,7 +10,13 @@ from gpud.config import load_config
 from gpud.control.client import RELOAD_S, Client
 
 
-@click.command("diff")
+@click.command(
+    "diff",
+    cls=Verb,
+    examples=[
+        ("gpud policy diff", "what a reload would change now"),
+    ],
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(as_json: bool) -> int:
     """What a reload would change on each device: policies, arguments, knobs, rules, and what would start anew.

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from gpud.cli.helped import Verb
 from gpud.cli.policy import texts
 from gpud.cli.policy.output import colour, write
 from gpud.policies.compile import compile_policy
@@ -13,7 +14,15 @@ from gpud.policies.plugins.installed import InstalledPlugins
 from gpud.policies.render import human, summary
 
 
-@click.command("explain", epilog="Exit codes: 0 done, 1 the policy has errors, 2 wrong usage.")
+@click.command(
+    "explain",
+    cls=Verb,
+    epilog="Exit codes: 0 done, 1 the policy has errors, 2 wrong usage.",
+    examples=[
+        ("gpud policy explain preempt-mix", "line by line, in words"),
+        ("gpud policy explain 'preempt-mix(quiet = 5ms)'", "with other arguments"),
+    ],
+)
 @click.argument("policy", metavar="POLICY")
 @texts.policies_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON list, an object for each policy.")

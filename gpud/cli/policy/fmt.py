@@ -11,6 +11,7 @@ from contextlib import suppress
 import click
 
 from gpud.cli.failure import EXIT_USAGE, Failure, of_system
+from gpud.cli.helped import Verb
 from gpud.cli.policy import texts
 from gpud.cli.policy.output import colour, write
 from gpud.policies.diagnostics import Diagnostic
@@ -19,7 +20,15 @@ from gpud.policies.library import TESTS, Library, from_texts, is_policy_file, re
 from gpud.policies.render import counted, human
 
 
-@click.command("fmt", epilog="Exit codes: 0 done, 1 something would change (--check, --diff) or is no policy, 2 usage.")
+@click.command(
+    "fmt",
+    cls=Verb,
+    epilog="Exit codes: 0 done, 1 something would change (--check, --diff) or is no policy, 2 usage.",
+    examples=[
+        ("gpud policy fmt policies", "rewrite what is not in the layout"),
+        ("gpud policy fmt --check policies", "in CI: 1 when something would change"),
+    ],
+)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
 @click.option("--check", is_flag=True, help="Change nothing; name the files that would change.")
 @click.option("--diff", is_flag=True, help="Change nothing; show what would change.")

@@ -2,12 +2,19 @@
 
 import click
 
+from gpud.cli.helped import Verb
 from gpud.cli.policy.changes import at, short
 from gpud.cli.screen import client, console, escape, print_json, table
 from gpud.model.policy_views import HistoryView
 
 
-@click.command("history")
+@click.command(
+    "history",
+    cls=Verb,
+    examples=[
+        ("gpud policy history", "which sets ran, and what became of them"),
+    ],
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON list, newest first.")
 def command(as_json: bool) -> None:
     """The sets of policies that ran, newest first, and what became of them."""

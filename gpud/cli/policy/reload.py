@@ -2,6 +2,7 @@
 
 import click
 
+from gpud.cli.helped import Verb
 from gpud.cli.policy.changes import reload_text
 from gpud.cli.policy.output import write
 from gpud.cli.screen import print_json
@@ -9,7 +10,13 @@ from gpud.config import load_config
 from gpud.control.client import RELOAD_S, Client
 
 
-@click.command("reload")
+@click.command(
+    "reload",
+    cls=Verb,
+    examples=[
+        ("gpud policy reload", "take the directory now; 1 when it is rejected"),
+    ],
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(as_json: bool) -> int:
     """Read the policies again, now. Ends with 1 when they do not load; the ones that run then go on."""

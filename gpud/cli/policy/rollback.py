@@ -2,6 +2,7 @@
 
 import click
 
+from gpud.cli.helped import Verb
 from gpud.cli.policy.changes import reload_text
 from gpud.cli.policy.output import write
 from gpud.cli.screen import print_json
@@ -9,7 +10,14 @@ from gpud.config import load_config
 from gpud.control.client import RELOAD_S, Client
 
 
-@click.command("rollback")
+@click.command(
+    "rollback",
+    cls=Verb,
+    examples=[
+        ("gpud policy rollback", "the last good set before this one"),
+        ("gpud policy rollback 12", "number 12 of gpud policy history"),
+    ],
+)
 @click.argument("number", type=click.IntRange(1), required=False, metavar="[N]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(number: int | None, as_json: bool) -> int:

@@ -5,6 +5,7 @@ import sys
 import click
 
 from gpud.cli.failure import printable
+from gpud.cli.helped import Verb
 from gpud.cli.policy.changes import call, rejected_text, set_line
 from gpud.cli.policy.output import write
 from gpud.cli.screen import client, console, escape, print_json, table
@@ -12,7 +13,14 @@ from gpud.control.wire import ShowAnswer
 from gpud.model.views import PolicyView
 
 
-@click.command("show")
+@click.command(
+    "show",
+    cls=Verb,
+    examples=[
+        ("gpud policy show", "the running set"),
+        ("gpud policy show turns.gpol", "a file of it, as it was loaded"),
+    ],
+)
 @click.argument("file", required=False)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(file: str | None, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from gpud.cli.failure import EXIT_USAGE, Failure
+from gpud.cli.helped import Verb
 from gpud.cli.policy import texts
 from gpud.cli.policy.output import colour, write
 from gpud.policies import ast
@@ -19,7 +20,16 @@ from gpud.policies.simulate.series import Recording
 from gpud.policies.site import quoted
 
 
-@click.command("sim", epilog="Exit codes: 0 done, 1 an error, or the test failed, 2 wrong usage.")
+@click.command(
+    "sim",
+    cls=Verb,
+    epilog="Exit codes: 0 done, 1 an error, or the test failed, 2 wrong usage.",
+    examples=[
+        ("gpud policy sim preempt-mix --world 'contention(capacity = 3000/s)'", "draw it in a small world"),
+        ("gpud policy sim tidal-mix --step 'at 5s high.active = true' --for 10s", "what one change does"),
+        ("gpud policy sim preempt-mix trace.jsonl --svg out.svg", "a recording, as a picture"),
+    ],
+)
 @click.argument("policy", metavar="POLICY")
 @click.argument("trace", required=False, metavar="[TRACE]")
 @click.option("--test", "test", metavar="NAME", help="Run this test of the policy; the beginning of its name will do.")

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from gpud.cli.failure import EXIT_USAGE, Failure
+from gpud.cli.helped import Verb
 from gpud.cli.policy import texts
 from gpud.cli.policy.output import colour, write
 from gpud.policies.plugins.installed import InstalledPlugins
@@ -15,7 +16,15 @@ from gpud.policies.simulate.results import PASSED, TestResult, summary
 from gpud.policies.simulate.runner import run_test
 
 
-@click.command("test", epilog="Exit codes: 0 all passed, 1 one did not or there was none, 2 wrong usage.")
+@click.command(
+    "test",
+    cls=Verb,
+    epilog="Exit codes: 0 all passed, 1 one did not or there was none, 2 wrong usage.",
+    examples=[
+        ("gpud policy test policies", "all tests"),
+        ("gpud policy test -k patience policies", "those about patience"),
+    ],
+)
 @click.argument("paths", nargs=-1, metavar="[PATH]…")
 @click.option(
     "-k",

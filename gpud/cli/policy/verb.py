@@ -32,6 +32,10 @@ command = LazyVerbs(
     "policy",
     VERBS,
     _find,
+    examples=[
+        ("gpud policy check policies", "before they are loaded"),
+        ("gpud policy reload", "load them"),
+    ],
     help="Policies say which job may use the GPU when. They are files that end in .gpol.",
     epilog="Exit codes: 0 nothing found, 1 something was found, 2 wrong usage.",
 )

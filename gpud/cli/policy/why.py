@@ -3,14 +3,23 @@
 import click
 
 from gpud.cli.failure import EXIT_USAGE, Failure
+from gpud.cli.helped import Verb
 from gpud.cli.policy.output import write
+from gpud.cli.screen import print_json
 from gpud.native import error_pages
 from gpud.policies.codes import CODES
 
 
-@click.command("why")
+@click.command(
+    "why",
+    cls=Verb,
+    examples=[
+        ("gpud policy why GP103", "the page about that finding"),
+    ],
+)
 @click.argument("code", metavar="GPnnn")
-def command(code: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: the code, and the page in Markdown.")
+def command(code: str, as_json: bool) -> None:
     """What a finding means, with an example, the same put right, and why the rule exists."""
     wanted = code.strip().strip("[]").upper()
     wanted = f"GP{wanted}" if wanted.isdigit() else wanted
@@ -21,4 +30,7 @@ def command(code: str) -> None:
         page = path.read_text(encoding="utf-8")
     except OSError as error:
         raise Failure(f"the page {path} cannot be read: {error.strerror}", "install gpud again") from error
-    write(page)
+    if as_json:
+        print_json({"code": wanted, "page": page})
+    else:
+        write(page)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gpud.cli.failure import EXIT_USAGE, Failure
+from gpud.cli.helped import Verb
 from gpud.cli.sim.devicelog import BadLog, read_log
 from gpud.cli.sim.summary import summarise
 
@@ -15,7 +16,15 @@ WIDTH = 120
 """Columns of output that goes to no terminal."""
 
 
-@click.command("log", epilog="Exit codes: 0 done, 1 this is no device log or it misses lines, 2 wrong usage.")
+@click.command(
+    "log",
+    cls=Verb,
+    epilog="Exit codes: 0 done, 1 this is no device log or it misses lines, 2 wrong usage.",
+    examples=[
+        ("gpud sim log node.jsonl", "who ran how long"),
+        ("gpud sim log node.jsonl --svg node.svg --from 0 --to 50", "draw the first 50 ms"),
+    ],
+)
 @click.argument("file", metavar="FILE")
 @click.option("--svg", metavar="FILE", help="Draw what ran when, for whom, there.")
 @click.option("--from", "first", type=float, metavar="MS", help="Of --svg: begin at this model time, in ms.")

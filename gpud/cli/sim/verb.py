@@ -9,5 +9,6 @@ command = LazyVerbs(
     "sim",
     VERBS,
     lambda verb: load(f"gpud.cli.sim.{verb}"),
+    examples=[("gpud sim log node.jsonl", "what GPUD_SIM_LOG named")],
     help="The simulated GPU: see docs/simulator.md for what it models.",
 )

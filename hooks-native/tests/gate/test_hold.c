@@ -66,6 +66,11 @@ static void peer_becomes(struct gpud_presence_page *peer, bool active)
     gpud_store_total(word, GPUD_EDGE_WORD(active, GPUD_EDGE_COUNT(gpud_load(word)) + 1));
 }
 
+static uint32_t waits(void)
+{
+    return gpud_load(&gpud_presence()->device[0].waiting);
+}
+
 /* A sleep that nobody ends lasts 100 ms. */
 static void woken(void)
 {
@@ -98,7 +103,7 @@ static void paused(void)
               gpud_load(&slot->hold_peer) == GPUD_NO_PEER, "its slot says why");
     set_gate(0);
     end_launching(thread);
-    CHECK(held_slot() == NULL && !is_held(), "nothing is held any more");
+    CHECK(held_slot() == NULL && !is_held() && waits() == 0, "nothing is held any more");
 }
 
 static void by_a_peer(struct gpud_presence_page *peer)
@@ -112,6 +117,12 @@ static void by_a_peer(struct gpud_presence_page *peer)
     const struct gpud_slot *slot = held_slot();
     CHECK(slot != NULL && gpud_load(&slot->hold_reason) == GPUD_GATE_PREEMPT && gpud_load(&slot->hold_peer) == 3,
           "its slot names the peer");
+    EVENTUALLY(waits() == 1, "others see that it wants the device");
+    set_gate(GPUD_GATE_PREEMPT | GPUD_GATE_PAUSED);
+    EVENTUALLY(waits() == 0, "paused, it keeps nobody waiting");
+    CHECK(is_held(), "and is held");
+    set_gate(GPUD_GATE_PREEMPT);
+    EVENTUALLY(waits() == 1, "held by the peer again, it wants the device");
     before = gpud_load(&launches);
     for (int i = 0; i < 20; i++) {
         pause_ms(1);

@@ -1,0 +1,1 @@
+"""What leaves the daemon for Jaeger, Prometheus and Perfetto. Can stall or die without anybody noticing."""

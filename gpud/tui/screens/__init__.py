@@ -1,0 +1,1 @@
+"""One screen for each tab, and the dialogs."""
