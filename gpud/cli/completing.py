@@ -1,6 +1,7 @@
 """What a shell may put for a job, a class or a change: asked of the daemon. A daemon that is not there, or is slow,
 completes nothing: a key press never waits for long and never fails."""
 
+import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
@@ -16,17 +17,22 @@ PATIENCE_S = 0.4
 SIGNALS = ("TERM", "INT", "HUP", "KILL", "QUIT", "USR1", "USR2", "STOP", "CONT")
 """What `gpud kill --signal` sends."""
 
+_PLAIN = re.compile(r"[\w./%+,][\w./%+,-]*")
+
 _T = TypeVar("_T")
 _D = TypeVar("_D")
 
 
 def jobs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Numbers, and names that only one job has."""
+    """Numbers, and names that only one job has. bash puts a name into the line as it is, and runs what it says there:
+    none is offered that says anything to a shell."""
     nobody: list[JobView] = []
     found = _ask(Client.ps, nobody)
     names = [job.name for job in found]
     offered = [(str(job.id), f"{job.name} of {job.user}, {job.state}") for job in found]
-    offered += [(job.name, f"job {job.id}") for job in found if names.count(job.name) == 1 and job.name.isprintable()]
+    offered += [
+        (name, f"job {job.id}") for job in found if names.count(name := job.name) == 1 and _PLAIN.fullmatch(name)
+    ]
     return _items(offered, incomplete)
 
 

@@ -106,6 +106,9 @@ def _change(tenant: Tenant, key: str, value: str | int | None, by: By, at_ns: in
     said = Ruling(by=by, at_ns=at_ns, value=value if isinstance(value, int) else 0)
     if key == "class":
         assert not isinstance(value, int)
+        before = tenant.pinned_by
+        if before is not None and before.by.operator and not by.operator:
+            said = before  # an owner who steps lower does not become who has the last word
         tenant.pin, tenant.pinned_by = value, said if value is not None else None
         return f"pinned to {value}" if value is not None else "sorted by its labels again"
     if key == "memory":

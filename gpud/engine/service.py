@@ -36,6 +36,8 @@ from gpud.model.levels import Level
 from gpud.model.units import MILLISECOND, SECOND
 
 log = logging.getLogger("gpud.engine")
+audit_log = logging.getLogger("gpud.audit")
+audit_log.setLevel(logging.INFO)  # who has changed what is written, however little else is
 
 ADOPT_NS = 10 * SECOND
 """How long clients of an earlier daemon may take to come back."""
@@ -335,7 +337,8 @@ class Engine:
             case do.SaveState():
                 self._save()
             case do.Record():
-                log.log(logging.WARNING if effect.level == "warning" else logging.INFO, "%s", effect.text)
+                to = audit_log if effect.kind == "audit" else log
+                to.log(logging.WARNING if effect.level == "warning" else logging.INFO, "%s", effect.text)
             case do.KnobChanged():
                 if log.isEnabledFor(logging.DEBUG):
                     whose = f", job {effect.job}" if effect.job is not None else ""

@@ -79,6 +79,7 @@ class Exporter:
             with trio.move_on_after(CLOSING_S) as late:
                 await trio.to_thread.run_sync(self._processor.shutdown, abandon_on_cancel=True)
             if late.cancelled_caught:
+                self._warnings.gave_up()
                 with trio.move_on_after(0.2):
                     await trio.to_thread.run_sync(self._inner.shutdown, abandon_on_cancel=True)
         self._warnings.end(goes_on=late.cancelled_caught)
@@ -155,6 +156,15 @@ class _Warnings(logging.Handler):
         self.acquire()
         try:
             self._lost += count
+            self._tell()
+        finally:
+            self.release()
+
+    def gave_up(self) -> None:
+        """What waited at the end was not sent in time."""
+        self.acquire()
+        try:
+            self._why = self._why or "what waited was not answered before the daemon ended"
             self._tell()
         finally:
             self.release()

@@ -44,9 +44,20 @@ class _Stream:
         self.socket = connection
         self.life = trio.CancelScope()
         """Of all that is done for it."""
+        self._asks = self._ended = False
 
     async def receive_some(self, most: int) -> bytes:
-        return bytes(await self._stream.receive_some(most))
+        content = bytes(await self._stream.receive_some(most))
+        self._asks, self._ended = bool(content) or self._asks, not content
+        if self._ended and not self._asks:  # it is gone; the server would keep its place for SILENT_S
+            self.hang_up()
+        return content
+
+    def answered(self) -> None:
+        """What it has asked; who only waited for that is gone."""
+        self._asks = False
+        if self._ended:
+            self.hang_up()
 
     async def send_all(self, content: bytes) -> None:
         """Raises BrokenResourceError. (The server shields it: without a limit of its own it would keep the daemon from
@@ -92,8 +103,8 @@ class _Pace:
 class _App:
     """ASGI, of one connection. Answers GET and HEAD of one path."""
 
-    def __init__(self, page: Page, pace: _Pace, hang_up: Callable[[], None]) -> None:
-        self._page, self._pace, self._hang_up = page, pace, hang_up
+    def __init__(self, page: Page, pace: _Pace, stream: _Stream) -> None:
+        self._page, self._pace, self._stream = page, pace, stream
 
     async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         if scope["type"] == "websocket":
@@ -102,7 +113,7 @@ class _App:
         if scope["type"] != "http":
             return
         if not await _is_asked(receive):
-            self._hang_up()
+            self._stream.hang_up()
             return
         await self._pace.wait()
         status, body, kind, more = 200, b"", _TEXT, list[tuple[bytes, bytes]]()
@@ -121,6 +132,7 @@ class _App:
         headers = [(b"content-type", kind.encode()), (b"content-length", size), *more]
         await send({"type": "http.response.start", "status": status, "headers": headers, "trailers": False})
         await send({"type": "http.response.body", "body": body, "more_body": False})
+        self._stream.answered()
 
 
 async def _is_asked(receive: ASGIReceiveCallable) -> bool:
@@ -172,7 +184,7 @@ class MetricsServer:
     async def _serve(self, stream: _Stream) -> None:
         self._streams.add(stream)
         try:
-            app = ASGIWrapper(_App(self._page, self._pace, stream.hang_up))
+            app = ASGIWrapper(_App(self._page, self._pace, stream))
             stream.life.deadline = trio.current_time() + LONGEST_S
             with stream.life:
                 await TCPServer(app, self._config, WorkerContext(None), ConnectionState({}), stream)  # type: ignore[arg-type]

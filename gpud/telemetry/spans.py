@@ -85,6 +85,8 @@ class Spans:
         self._jobs: dict[JobId, _Traced] = {}
         self._last: dict[Slot, tuple[JobId, int, str, str]] = {}
         """The last turn that is over: job, epoch, and the span that tells of it."""
+        self._waits: dict[tuple[JobId, Slot], tuple[str, str]] = {}
+        """Who waits on after a part was told: the span that tells of that."""
         self.due_ns: int | None = None
         """A segment ends then."""
 
@@ -210,6 +212,8 @@ class Spans:
         if why:
             segment.recorded += 1
             span_id = self._tell_turn(traced, moment, why)
+            if not moment.epoch and moment.end == "goes on":
+                self._waits[moment.job, moment.slot] = traced.trace_id, span_id
         if moment.epoch:
             self._last[moment.slot] = moment.job, moment.epoch, traced.trace_id, span_id
         full = segment.turns >= SEGMENT_TURNS and moment.end != "goes on"
@@ -369,15 +373,17 @@ class Spans:
     def _links(self, moment: TurnMoment) -> tuple[Link, ...]:
         """The part before; the turn that was waited for, where that was told, else the segment that it is in."""
         last = self._last.get(moment.slot)
+        found: tuple[Link, ...] = ()
         if moment.part:
-            its = last is not None and last[:2] == (moment.job, moment.epoch)
-            return (Link(trace_id=last[2], span_id=last[3], kind="previous"),) if its and last is not None else ()
+            its = last[2:] if last is not None and last[:2] == (moment.job, moment.epoch) else None
+            if (its := its or self._waits.pop((moment.job, moment.slot), None)) is not None:
+                found = (Link(trace_id=its[0], span_id=its[1], kind="previous"),)
         if moment.after is None:
-            return ()
+            return found
         if last is not None and last[:2] == moment.after:
-            return (Link(trace_id=last[2], span_id=last[3], kind="waited_for"),)
+            return (*found, Link(trace_id=last[2], span_id=last[3], kind="waited_for"))
         traced = self._jobs.get(moment.after.job)
-        return (self._of_segment(traced, "waited_for"),) if traced is not None and traced.sampled else ()
+        return (*found, self._of_segment(traced, "waited_for")) if traced is not None and traced.sampled else found
 
     def _of_segment(self, traced: _Traced, kind: str) -> Link:
         return Link(trace_id=traced.trace_id, span_id=traced.segment.span_id, kind=kind)

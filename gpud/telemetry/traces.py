@@ -105,7 +105,8 @@ def endpoint_of(config: TelemetryConfig, environ: Mapping[str, str]) -> str | No
     if not isinstance(config.traces, str) or any(environ.get(name) for name in _ENDPOINTS):
         return None
     scheme, _, rest = config.traces.partition("://")
-    grpc = any(environ.get(f"OTEL_EXPORTER_OTLP_{name}PROTOCOL") == "grpc" for name in ("TRACES_", ""))
+    named = (environ.get(f"OTEL_EXPORTER_OTLP_{name}PROTOCOL", "").strip() for name in ("TRACES_", ""))
+    grpc = next(filter(None, named), "") == "grpc"
     return config.traces if grpc or "/" in rest.rstrip("/") else f"{scheme}://{rest.rstrip('/')}{PATH}"
 
 

@@ -1,6 +1,9 @@
 """Entry of `gpud top`. What draws is imported last: the daemon answers meanwhile."""
 
 import os
+import select
+import signal
+import threading
 from collections.abc import Callable
 
 from gpud.config import load_config
@@ -49,6 +52,8 @@ def _show(options: Options, view: View, look: Look, source: Source, asked: Recor
     inbox = Inbox()
     thread = FeedThread(source, inbox.post)
     thread.start()
+    if os.isatty(0):
+        threading.Thread(target=_end_with_terminal, daemon=True).start()
     try:
         from gpud.tui.app import TopApp
         from gpud.tui.ask import LiveAsker, ReplayAsker
@@ -62,6 +67,14 @@ def _show(options: Options, view: View, look: Look, source: Source, asked: Recor
         if asked is not None:
             asked.close()
     return result if isinstance(result, int) else 1
+
+
+def _end_with_terminal() -> None:
+    """Whoever has it as controlling terminal gets SIGHUP; others would read its end again and again."""
+    hangup = select.poll()
+    hangup.register(0, 0)
+    hangup.poll()
+    os._exit(128 + signal.SIGHUP)
 
 
 def _connect(options: Options) -> Callable[[], Client]:

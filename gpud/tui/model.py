@@ -146,7 +146,7 @@ class NodeModel:
         """GPU time it uses, 1.0: all of one device. None: it is not known yet."""
         gauge = self.job_gauges.get(job.id)
         rate = gauge.spent.rate() if gauge else None
-        return job.busy if rate is None else rate / 1e9
+        return job.busy if rate is None else min(rate / 1e9, float(len(job.devices) or 1))  # it is charged in lumps
 
     def launches(self, job: JobRow) -> float | None:
         """A second."""
@@ -177,7 +177,7 @@ class NodeModel:
         """0 … 1: the part of the device that this class uses."""
         meter = self.class_meters.get((row.device, row.policy, row.job_class))
         rate = meter.rate() if meter else None
-        return None if rate is None else rate / 1e9
+        return None if rate is None else min(rate / 1e9, 1.0)
 
     def _take_node(self, node: NodeRow) -> None:
         if self.node is not None and node.pid != self.node.pid:

@@ -19,7 +19,9 @@ from tests.cli.control import Control, job, status
 def answers(ask: wire.Ask) -> wire.Answer:
     if isinstance(ask, wire.AskStatus):
         return wire.StatusAnswer(status=status())
-    return wire.PsAnswer(jobs=[job(3), job(5, "serve"), job(7, "twin"), job(8, "twin"), job(9, "odd\x1b[31m")])
+    return wire.PsAnswer(
+        jobs=[job(3), job(5, "serve"), job(7, "twin"), job(8, "twin"), job(9, "odd\x1b[31m"), job(10, "t$(id)")]
+    )
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ def bash(shell: dict[str, str], *words: str) -> list[str]:
     ("words", "offered"),
     [
         (("gpud", "pau"), ["pause"]),
-        (("gpud", "pause", ""), ["3", "5", "7", "8", "9", "train", "serve"]),
+        (("gpud", "pause", ""), ["3", "5", "7", "8", "9", "10", "train", "serve"]),
         (("gpud", "pause", "t"), ["train"]),
         (("gpud", "stats", "s"), ["serve"]),
         (("gpud", "why", "3"), ["3"]),

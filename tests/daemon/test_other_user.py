@@ -343,3 +343,15 @@ def test_a_daemon_stopped_by_somebody_else_goes_on(system: Daemon) -> None:
     assert f"you are {STRANGER} (uid {STRANGER})" in answer[1]
     with system.client() as client:
         assert client.status().uptime_ns < 600 * SECOND
+
+
+def test_a_change_is_in_the_log_however_little_else_is(place: Path) -> None:
+    daemon = Daemon(place / "run", policy="by-user", policies=place / "policies", environment={"GPUD_LOG": "error"})
+    try:
+        daemon.start()
+        job = job_of(daemon, program(daemon, NOBODY))
+        (paused,) = asks(daemon, NOBODY, ("pause", [job]))
+        assert paused[0] == "ok", paused
+        assert [line.partition("): ")[2] for line in audit(daemon)] == [f"pause of job {job}: {paused[1]['text']}"]
+    finally:
+        daemon.close()

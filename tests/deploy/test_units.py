@@ -105,7 +105,7 @@ def test_what_the_unit_leaves_root_is_enough(open_directory: Path) -> None:
             (found,) = until(client.ps, 60, "the job is there")
             assert (found.name, found.user) == ("theirs", "nobody")
             client.kill(found.id, "KILL")
-            assert job.wait(60) == 128 + 9
+            assert job.wait(60) in (128 + 9, -9)  # `gpud run` is of the job, too, and is killed with it
     finally:
         if job is not None and job.poll() is None:
             os.killpg(job.pid, signal.SIGKILL)

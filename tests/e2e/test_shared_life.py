@@ -17,6 +17,7 @@ from bench.device_log import Interval
 from bench.harness import policy_file
 from bench.simulated import FULL, Load, Rig, rig, together
 from gpud.cli.sim.devicelog import DeviceLog
+from gpud.control import wire
 from gpud.hooks import layout
 from gpud.model.views import JobView
 from gpud.testing.measured import Bounds, measured
@@ -92,7 +93,7 @@ def _adoption(binary: Path, bounds: Bounds) -> None:
     with rig(KERNELS, binary=binary, policy="bench", policies=FIXED, scale=SCALE, switch_ms=0.1) as node:
         loads = [busy(node, name) for name in ("a", "b", "pinned")]
         with node.node.client() as client:
-            client.set_class(jobs(node)["pinned"].id, "c")
+            client.set(wire.AskSet(job=jobs(node)["pinned"].id, job_class="c"))
         start = together(loads, LONG_S)
         time.sleep(1.2)
         before, stats = jobs(node), [load.stats() for load in loads]

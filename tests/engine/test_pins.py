@@ -95,6 +95,16 @@ def test_what_an_operator_has_lowered_its_owner_does_not_raise(world: World) -> 
     assert world.class_of(client) == "high"
 
 
+def test_an_owner_who_repeats_what_an_operator_said_does_not_get_its_last_word(world: World) -> None:
+    client = world.high()
+    pin(world, client, "low")
+    pin(world, client, "low", by_operator=False)
+    for target in (None, "high"):
+        effects = pin(world, client, target, by_operator=False)
+        assert "only an operator may move job 1 from low up to high" in only(effects, do.Record)[0].text
+        assert world.class_of(client) == "low"
+
+
 def test_where_nothing_ranks_an_operators_choice_stays() -> None:
     world = World(running=board(("open", OPEN)))
     client = world.low()

@@ -29,7 +29,7 @@ def test_both_end_and_both_are_right(tmp_path: Path) -> None:
         Node(profile=str(tmp_path / "small.toml"), policy="bench", policies=policies, environment=variables) as node,
     ):
         command = [sys.executable, EXAMPLE, "--percent", "80", "--pause", "0.2"]
-        rounds = {"1": "25", "2": "2"}  # the first one goes on after the second one has had the device for itself
+        rounds = {"1": "60", "2": "2"}  # the first one goes on after the second one has had the device for itself
         jobs = [
             node.run([*command, "--seed", seed, "--rounds", count], stderr=subprocess.STDOUT)
             for seed, count in rounds.items()

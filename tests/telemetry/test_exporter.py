@@ -189,6 +189,15 @@ async def test_the_end_is_not_kept_up_by_a_bad_endpoint(bad: str) -> None:
     assert time.monotonic() - began_s < 3 * CLOSING_S, "OpenTelemetry alone takes ten seconds and more"
 
 
+async def test_what_is_lost_at_the_end_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """Also of an endpoint that has not been late for long enough to be complained of."""
+    with receiving(None) as receiver:
+        exporter = Exporter(f"{receiver.url}/v1/traces", {}, "1")
+        exporter.put(span())
+        await exporter.aclose()
+    assert caplog.text.count("traces are not taken") == 1
+
+
 async def test_it_is_said_when_spans_are_taken_again(caplog: pytest.LogCaptureFixture) -> None:
     with receiving(500) as receiver:
         exporter = Exporter(f"{receiver.url}/v1/traces", {}, "1")
@@ -233,6 +242,11 @@ def test_who_wants_spans(traces: bool | str | None, environ: dict[str, str], sen
         ("http://c:4318/", {}, "http://c:4318/v1/traces"),
         ("https://c/otlp/v1/traces", {}, "https://c/otlp/v1/traces"),
         ("http://c:4317", {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "http://c:4317"),
+        (
+            "http://c:4318",
+            {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            "http://c:4318/v1/traces",
+        ),
         ("http://c:4318", {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://d:4318"}, None),
     ],
 )

@@ -248,6 +248,28 @@ async def test_many_connections(tmp_path: Path, caplog: pytest.LogCaptureFixture
         assert (await it.ask()).status == 200
 
 
+async def test_who_has_its_answer_and_goes_leaves_its_place(tmp_path: Path) -> None:
+    """At once, and not when it has been silent for long: more come and go than there are places."""
+    async with served(tmp_path) as it:
+        with trio.fail_after(metrics_server.SILENT_S / 2):
+            for _ in range(3):
+                scraper = it.connect()
+                scraper.send()
+                assert (await it.answer(scraper)).status == 200
+                scraper.socket.close()
+            await it.until(lambda: it.server.connections == 0)
+
+
+async def test_who_says_that_it_asks_no_more_is_answered_first(tmp_path: Path) -> None:
+    async with served(tmp_path) as it:
+        scraper = it.connect()
+        scraper.send()
+        scraper.socket.shutdown(socket.SHUT_WR)
+        with trio.fail_after(metrics_server.SILENT_S / 2):
+            assert (await it.answer(scraper)).body == it.body
+            await it.until(lambda: it.server.connections == 0)
+
+
 async def test_who_asks_without_a_pause_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them a connection and a request."""
     monkeypatch.setattr(metrics_server, "AT_ONCE", 20)

@@ -236,6 +236,29 @@ def test_what_goes_on_for_long_is_told_in_parts_that_follow_each_other() -> None
     assert {took(segment) for segment in segments} == {SEGMENT_NS}
 
 
+def test_a_wait_that_is_told_in_parts_keeps_its_links() -> None:
+    """Who waits beyond the end of a segment: its parts follow each other, and the last says who was waited for."""
+    w = HeardTurns()
+    one, two = w.low(), w.low()
+    w.ask(one)
+    w.is_in(one)
+    w.ask(two)
+    for _ in range(13):
+        w.later(100 * SECOND)
+    w.back(one)
+    w.is_in(two)
+    w.now += 1 * SECOND
+    w.back(two)
+    parts = [turn for turn in w.named("turn") if turn.attributes["gpud.job.id"] == 2]
+    assert len(parts) > 1
+    for before, after in pairwise(parts):
+        assert after.links[0] == Link(trace_id=before.trace_id, span_id=before.span_id, kind="previous")
+    last = [turn for turn in w.named("turn") if turn.attributes["gpud.job.id"] == 1][-1]
+    assert [link for link in parts[-1].links if link.kind == "waited_for"] == [
+        Link(trace_id=last.trace_id, span_id=last.span_id, kind="waited_for")
+    ]
+
+
 def test_a_segment_ends_after_200_turns() -> None:
     w = HeardTurns()
     w.sample = 100

@@ -153,6 +153,33 @@ def test_the_kill_of_a_job_that_ended_a_moment_ago_shows_the_error() -> None:
     drive(made, steps)
 
 
+def test_a_question_says_user_and_pid_whatever_the_name() -> None:
+    made = rig()
+
+    async def steps(pilot: Pilot[int]) -> None:
+        named = job(1, name="n" * 253, user="carol")
+        made.inbox.post(Step(full(named, number=STEPS + 1, at_ns=BEGIN_NS + 30 * S)))
+        await press(pilot, "p")
+        assert "of carol" in made.dialog
+        assert f"pid {named.processes[0].pid}" in made.dialog
+
+    drive(made, steps, size=(80, 24))
+
+
+def test_there_is_no_yes_to_what_cannot_be_read() -> None:
+    made = rig()
+
+    async def steps(pilot: Pilot[int]) -> None:
+        await pilot.resize_terminal(20, 5)
+        await press(pilot, "p", "y")
+        assert made.asker.changed == []
+        await pilot.resize_terminal(80, 24)
+        await press(pilot, "y")
+        assert made.asker.changed == [wire.AskPause(job=1)]
+
+    drive(made, steps)
+
+
 def test_a_job_that_ended_under_the_cursor_keeps_its_place_until_one_moves_on() -> None:
     made = rig()
 

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -158,6 +159,7 @@ class Terminal:
         while text.encode() not in self.seen:
             left_s = end_s - time.monotonic()
             if left_s <= 0 or not select.select([self.master], [], [], left_s)[0]:
+                self.process.kill()
                 raise TimeoutError(self.seen[-2000:].decode(errors="replace"))
             self.seen += os.read(self.master, 65536)
 
@@ -198,6 +200,14 @@ def test_a_whole_run_on_a_terminal(config: Config, tmp_path: Path) -> None:
     recording = Recording(path)
     assert [feed.number for feed in recording.steps()] == [1, 2, 3, 4, 5, 6]
     recording.close()
+
+
+def test_it_ends_with_its_terminal(config: Config) -> None:
+    with ScriptedDaemon(config.runtime_dir, lambda: Script().steps(6)):
+        terminal = Terminal("", {"GPUD_RUNTIME_DIR": str(config.runtime_dir)})
+        terminal.until("notebook")
+        os.close(terminal.master)
+        assert terminal.process.wait(PATIENCE_S) in (128 + signal.SIGHUP, -signal.SIGHUP)
 
 
 def test_a_daemon_that_dies_and_comes_back(config: Config) -> None:

@@ -208,3 +208,11 @@ def test_a_snapshot_stays_as_it_is() -> None:
     assert (state(kept), kept.gpu(kept.jobs[1]), list(kept.holders[0].between(0, 2**62)), len(kept.decisions)) == before
     assert [evolve(held) for held in kept.holders[0].spans] == open_spans
     assert state(model) != state(kept)
+
+
+def test_what_is_charged_in_lumps_is_not_more_than_the_devices() -> None:
+    model = NodeModel()
+    for number in (1, 2):
+        spent = number * 5 * 10**9
+        model.apply(full(job(1, spent_ns=spent, devices=(0,)), number=number, at_ns=BEGIN_NS + number * 10**9))
+    assert model.gpu(model.jobs[1]) == 1.0

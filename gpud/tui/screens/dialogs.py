@@ -11,9 +11,9 @@ from textual.widgets import Input
 
 from gpud.model.errors import UsageError
 from gpud.tui.actions import Plan
-from gpud.tui.draw.page import box
+from gpud.tui.draw.page import LEAST, box
 from gpud.tui.look import Look
-from gpud.tui.text import Line, Span, line_of, width_of, width_of_spans
+from gpud.tui.text import Line, Span, line_of, width_of, width_of_spans, wrap
 from gpud.tui.widgets.paper import Paper
 
 _R = TypeVar("_R")
@@ -124,7 +124,9 @@ class Confirm(Dialog[bool]):
 
     def text(self, width: int) -> list[Line]:
         role = "bad" if self._plan.grave else "strong"
-        return [line_of([Span(line, role)], width) for line in self._plan.lines]
+        return [
+            line_of([Span(part, role)], width) for line in self._plan.lines for part in wrap(line, width, 99) or [""]
+        ]
 
     def foot(self) -> list[Span]:
         return [Span("y", "key"), Span(" yes", "dim"), Span("    "), Span("n", "key"), Span(" no (or Esc)", "dim")]
@@ -133,12 +135,14 @@ class Confirm(Dialog[bool]):
         paper = self.query_one(Paper)
         y, x = event.screen_y - paper.region.y, event.screen_x - paper.region.x - 2
         if y == paper.region.height - 2 and 0 <= x < 5:
-            self.dismiss(True)
+            self.action_answer(True)
         elif y == paper.region.height - 2 and 9 <= x < 21:
             self.dismiss(False)
 
     def action_answer(self, yes: bool) -> None:
-        self.dismiss(yes)
+        """Yes means what can be read: there is none where the terminal is too small for it."""
+        if not yes or (self.size.width >= LEAST[0] and self.size.height >= LEAST[1]):
+            self.dismiss(yes)
 
 
 class Choose(Dialog[str | None]):
