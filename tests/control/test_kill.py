@@ -138,7 +138,7 @@ def test_who_forks_all_the_time_leaves_no_child() -> None:
         launcher.stdout.readline()
         at = key(launcher.pid)
         sent = kill.send(3, {at: 3}, at, "KILL", None, within_s=60)
-        assert len(sent.reached) >= 2
+        assert sent.reached  # the one that forks at least; whom it has ended itself need not be
         assert list(kill.processes_of(3, {at: 3})) == [at]
     finally:
         os.killpg(launcher.pid, signal.SIGKILL)
