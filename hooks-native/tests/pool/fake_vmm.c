@@ -447,7 +447,6 @@ static CUresult is_capturing(CUstream stream, int *status)
 static CUresult stream_query(CUstream stream)
 {
     (void)stream;
-    CALLED();
     return CUDA_SUCCESS;
 }
 

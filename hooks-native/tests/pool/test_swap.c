@@ -267,22 +267,6 @@ static void test_many_regions(void)
     gpud_host_give(first);
 }
 
-/* Every call in a context that a kernel's error has broken answers so: nothing leaves, and the host's memory is not to blame. */
-static void test_broken(void)
-{
-    CUdeviceptr at = get(6 * MIB, 7);
-    uint64_t moved, unpinned = gpud_host_unpinned;
-
-    vmm_host(8 * MIB);
-    vmm_fail(2, CUDA_ERROR_ILLEGAL_ADDRESS, true);      /* making the context current is no work in it */
-    enum gpud_swap_result result = gpud_swap_out(SLOT, 6 * MIB, 0, &moved);
-    CHECK(result == GPUD_SWAP_BROKEN && moved == 0, "%d, %llu left", result, (unsigned long long)moved);
-    CHECK(gpud_host_unpinned == unpinned, "not refused");
-    vmm_fail(0, CUDA_SUCCESS, false);
-    CHECK(out(6 * MIB, GPUD_SWAP_DONE) == 6 * MIB && in(GPUD_SWAP_DONE) == 6 * MIB && holds(at, 6 * MIB, 7), "as it was");
-    clear(&at, 1);
-}
-
 /* A host copy that has changed never reaches the device, and nothing waits for it: the rest comes in, the program goes on. */
 static void test_corrupt(void)
 {
@@ -318,7 +302,6 @@ int main(void)
     test_refused();
     test_reset();
     test_many_regions();
-    test_broken();
     test_corrupt();
     CHECK(vmm_violations == 0 && gpud_chunk_lost == 0, "wrong uses");
     return check_summary("pool swap");
