@@ -28,7 +28,7 @@ Standard library only.
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -243,35 +243,36 @@ def _has_date(value: object) -> bool:
     return any(map(_has_date, value)) if isinstance(value, list) else not isinstance(value, str | int | float)
 
 
-def _control(file: _File, value: object) -> dict[str, str]:
+def _entries(
+    file: _File, name: str, value: object, known: tuple[str, ...], example: str
+) -> Iterator[tuple[str, str, Any]]:
+    """(where it stands, key, what it says) of a table; nothing where there is none. Raises UsageError for what is no
+    table, and for a key that is not `known`."""
     if value is None:
-        return {}
+        return
     if not isinstance(value, dict):
-        at = file.at("control")
-        raise UsageError(f'{at}: control: {value!r} is not a table; write [control] and below it readers = "owners"')
+        raise UsageError(f"{file.at(name)}: {name}: {value!r} is not a table; write [{name}] and below it {example}")
     for key, said in value.items():
-        at = file.at("control", key)
-        if key not in ControlConfig._fields:
-            known = ", ".join(ControlConfig._fields)
-            raise UsageError(f"{at}: nothing of control is called {key!r}; known are {known}")
+        at = file.at(name, key)
+        if key not in known:
+            raise UsageError(f"{at}: nothing of {name} is called {key!r}; known are {', '.join(known)}")
+        yield at, key, said
+
+
+def _control(file: _File, value: object) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for at, key, said in _entries(file, "control", value, ControlConfig._fields, 'readers = "owners"'):
         if not isinstance(said, str) or not said or not said.isprintable():
             raise UsageError(f'{at}: control.{key}: {said!r} is no name; write {key} = "…"')
         if key == "readers" and said not in READERS:
             raise UsageError(f"{at}: control.readers: {said!r} is not one of {', '.join(READERS)}")
-    return {str(key): str(said) for key, said in value.items()}
+        found[key] = said
+    return found
 
 
 def _telemetry(file: _File, value: object) -> dict[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        at = file.at("telemetry")
-        raise UsageError(f"{at}: telemetry: {value!r} is not a table; write [telemetry] and below it traces = true")
-    for key, said in value.items():
-        at = file.at("telemetry", key)
-        if key not in TelemetryConfig._fields:
-            known = ", ".join(TelemetryConfig._fields)
-            raise UsageError(f"{at}: nothing of telemetry is called {key!r}; known are {known}")
+    found: dict[str, Any] = {}
+    for at, key, said in _entries(file, "telemetry", value, TelemetryConfig._fields, "traces = true"):
         url = isinstance(said, str) and said.startswith(("http://", "https://")) and said.isprintable()
         if key == "traces" and not (isinstance(said, bool) or url):
             raise UsageError(
@@ -280,30 +281,22 @@ def _telemetry(file: _File, value: object) -> dict[str, Any]:
             )
         if key == "sample" and (isinstance(said, bool) or not isinstance(said, int) or not 1 <= said <= 1_000_000):
             raise UsageError(f"{at}: telemetry.sample: {said!r} is not a number from 1 to 1,000,000; write sample = 10")
-    return {str(key): said for key, said in value.items()}
+        found[key] = said
+    return found
 
 
 def _metrics(file: _File, value: object) -> dict[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        at = file.at("metrics")
-        raise UsageError(
-            f'{at}: metrics: {value!r} is not a table; write [metrics] and below it listen = "127.0.0.1:9400"'
-        )
-    remote = value.get("allow_remote", False)
-    for key, said in value.items():
-        at = file.at("metrics", key)
-        if key not in MetricsConfig._fields:
-            known = ", ".join(MetricsConfig._fields)
-            raise UsageError(f"{at}: nothing of metrics is called {key!r}; known are {known}")
+    found: dict[str, Any] = {}
+    remote = isinstance(value, dict) and value.get("allow_remote") is True
+    for at, key, said in _entries(file, "metrics", value, MetricsConfig._fields, 'listen = "127.0.0.1:9400"'):
         if key == "allow_remote" and not isinstance(said, bool):
             raise UsageError(f"{at}: metrics.allow_remote: {said!r} is neither true nor false")
         if key == "listen":
-            _check_address(at, said, remote is True)
+            _check_address(at, said, remote)
         if key == "dcgm_mapping_dir" and not (isinstance(said, str) and said.startswith("/") and "\0" not in said):
             raise UsageError(f"{at}: metrics.dcgm_mapping_dir: {said!r} is not an absolute path")
-    return {str(key): said for key, said in value.items()}
+        found[key] = said
+    return found
 
 
 def _check_address(at: str, said: object, remote: bool) -> None:
@@ -341,16 +334,8 @@ def _claimants(file: _File, label: str, value: object) -> tuple[str, ...]:
 
 def _journal(file: _File, value: object) -> dict[str, Any]:
     """A relative directory is below the file's."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        at = file.at("journal")
-        raise UsageError(f"{at}: journal: {value!r} is not a table; write [journal] and below it max_bytes = 268435456")
-    for key, said in value.items():
-        at = file.at("journal", key)
-        if key not in JournalConfig._fields:
-            known = ", ".join(JournalConfig._fields)
-            raise UsageError(f"{at}: nothing of journal is called {key!r}; known are {known}")
+    found: dict[str, Any] = {}
+    for at, key, said in _entries(file, "journal", value, JournalConfig._fields, "max_bytes = 268435456"):
         if key == "directory" and (not isinstance(said, str) or not said or "\0" in said):
             raise UsageError(f'{at}: journal.directory: {said!r} is no directory; write directory = "/srv/gpud"')
         whole = isinstance(said, int) and not isinstance(said, bool)
@@ -359,7 +344,7 @@ def _journal(file: _File, value: object) -> dict[str, Any]:
                 f"{at}: journal.max_bytes: {said!r} is neither 0 (no journal) nor a number of bytes from 1048576 up; "
                 "write max_bytes = 268435456"
             )
-    found = dict(value)
+        found[key] = said
     if "directory" in found:
         found["directory"] = file.path.parent / os.path.expanduser(found["directory"])
     return found

@@ -4,8 +4,12 @@ TEST_EXPLORE=1 draws other examples than last time.
 """
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from gpud import config_file
 
 settings.register_profile(
     "gpud",
@@ -14,3 +18,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("gpud")
+
+
+@pytest.fixture
+def etc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In place of /etc/gpud."""
+    directory = tmp_path / "etc"
+    directory.mkdir()
+    monkeypatch.setattr(config_file, "SYSTEM_DIR", directory)
+    return directory

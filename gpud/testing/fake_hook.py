@@ -149,18 +149,12 @@ class FakeHook:
         flags = wire_lock.EXPLICIT if explicit else 0
         self.send(wire.encode(wire.LockAsked(slots, flags, request, wait_ns, count)))
 
-    def withdraw_lock(self, slots: int, request: int) -> None:
-        self.send(wire.encode(wire.LockWithdrawn(slots, 0, request, 0, 0)))
-
     def take_in(self, slots: int, epoch: int, count: int = 0, *, short: bool = False) -> None:
         self.send(wire.encode(wire.LockIsIn(slots, wire_lock.SHORT if short else 0, epoch, 0, count)))
 
     def give_back(self, slots: int, epoch: int, flags: int = 0) -> None:
         """`flags`: wire_lock.OVERRUN, NEVER; 0: drained."""
         self.send(wire.encode(wire.LockBack(slots, flags, epoch, 0, 0)))
-
-    def ask_memory(self, slot: int, request: int, count: int, wait_ns: int = 0) -> None:
-        self.send(wire.encode(wire.AllocAsked(slot, 0, request, count, wait_ns)))
 
     def ask_slots(self, slot: int, request: int, count: int) -> None:
         self.send(wire.encode(wire.SlotsAsked(slot, 0, request, count, 0)))

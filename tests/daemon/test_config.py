@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from gpud import config_file
 from gpud.config import VARIABLES, check_runtime_dir, load_config, make_runtime_dir, unknown_variables
 from gpud.config_file import ControlConfig, JournalConfig, read_config_files
 from gpud.daemon import sim_environment
@@ -159,15 +158,6 @@ def test_paths_for_the_simulator_are_absolute(tmp_path: Path, monkeypatch: pytes
     assert sim is not None
     assert (sim.profile, sim.log) == (str(tmp_path / "mine.toml"), str(tmp_path / "device.jsonl"))
     assert load_config(environ, sim="a100-40gb").sim.profile == "a100-40gb"  # type: ignore[union-attr]
-
-
-@pytest.fixture
-def etc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """In place of /etc/gpud."""
-    directory = tmp_path / "etc"
-    directory.mkdir()
-    monkeypatch.setattr(config_file, "SYSTEM_DIR", directory)
-    return directory
 
 
 def test_which_directory_of_policies_it_is(tmp_path: Path, etc: Path) -> None:

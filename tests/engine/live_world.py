@@ -15,6 +15,16 @@ from tests.engine.conftest import World
 S0 = Slot(0)
 WALL = 1_700_000_000 * SECOND
 RUNNING = SetView(number=1, digest="d", directory="/p", applied=None, since_ns=1, how="start", probation_ns=0)
+OTHER = b"\xff" * 16
+TURNS = """
+  class job { match any }
+  arbitrate exclusive { max_hold = 10s  min_hold = 1s  grace = 2s  idle_release = 500ms }
+"""
+SHARES = """
+  class big { match label("tier") == "online"  share = fixed(50%)  per = tenant }
+  class small { match any  share = equal  per = tenant }
+  arbitrate share { period = 20ms }
+"""
 
 
 class Watched(World):

@@ -4,26 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from gpud import config_file
 from gpud.config import load_config
 from gpud.config_file import MetricsConfig
 from gpud.model.errors import UsageError
-
-
-@pytest.fixture
-def etc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    directory = tmp_path / "etc"
-    directory.mkdir()
-    monkeypatch.setattr(config_file, "SYSTEM_DIR", directory)
-    return directory
+from tests.config_files import configured
 
 
 def read(etc: Path, text: str, user: str = "") -> MetricsConfig:
-    (etc / "gpud.toml").write_text(text)
-    ours = etc.parent / "gpud"
-    ours.mkdir(exist_ok=True)
-    (ours / "gpud.toml").write_text(user)
-    return load_config({"GPUD_RUNTIME_DIR": "/x", "XDG_CONFIG_HOME": str(etc.parent)}).metrics
+    return configured(etc, text, user).metrics
 
 
 def test_without_it_there_is_the_socket_alone(etc: Path) -> None:
