@@ -437,6 +437,30 @@ def test_what_came_in_counts_though_it_was_not_all() -> None:
     assert w.one("swap_in").attributes["gpud.swap.bytes"] == 300 * MIB
 
 
+def test_what_came_in_is_that_of_all_processes_of_the_job() -> None:
+    w = HeardSwaps()
+    launcher = w.launch(name="one")[0]
+    one, other = w.ready(launcher), w.ready(launcher)
+    w.rows |= {one: _row(300 * MIB), other: _row(100 * MIB)}
+    w.ask(one)
+    w.now += SECOND
+    for client, count in ((one, 200 * MIB), (other, 100 * MIB), (one, 300 * MIB)):
+        w.react(
+            ev.LockIsIn(
+                client=client,
+                slots=frozenset({ZERO}),
+                epoch=w.epoch(),
+                bytes=count,
+                short=False,
+                took_ns=1,
+                held=w.held,
+            )
+        )
+    w.back(one)
+    w.back(other)
+    assert w.one("swap_in").attributes["gpud.swap.bytes"] == 400 * MIB
+
+
 def test_who_gives_back_and_asks_in_one_word_waits_from_then_on() -> None:
     w = HeardTurns()
     one, two = w.low(), w.low()
