@@ -137,9 +137,10 @@ def test_an_empty_journal(state: Path, capfd: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user's file is one only for root's children")
 def test_somebody_elses(state: Path) -> None:
     """Of the machine's daemon, asked by anybody."""
-    code = "import os, sys; os.setuid(65534); from gpud.cli.verbs import dispatch; sys.exit(dispatch(sys.argv[1:]))"
+    first = "import os, sys, gpud.cli.trace_export; from gpud.cli.verbs import dispatch"  # the checkout may be root's
+    code = f"{first}; os.setuid(65534); sys.exit(dispatch(sys.argv[1:]))"
     found = subprocess.run(
-        [sys.executable, "-c", "import gpud.cli.trace_export\n" + code, "trace", "export", "--journal", "/proc/1/fd"],
+        [sys.executable, "-c", code, "trace", "export", "--journal", "/proc/1/fd"],
         capture_output=True,
         text=True,
     )

@@ -20,8 +20,7 @@ from gpud.model.ids import JobId, SessionId
 from gpud.model.live_views import Decision, Feed
 from gpud.model.units import SECOND
 from tests.engine.conftest import board
-from tests.engine.live_world import WALL
-from tests.engine.test_live import TURNS
+from tests.engine.live_world import TURNS, WALL
 from tests.engine.watching_rig import Rig, watched
 from tests.watched import Model
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from gpud.model.errors import NoDaemon
 from gpud.native import native_dir, sim_dir
 from gpud.testing.command import gpud
 from gpud.testing.node import Node, until
@@ -93,9 +94,16 @@ def test_the_memory_of_the_daemons_group_is_full_at_attach(node: Node, counter: 
         assert result.stdout == ""
     running.goes_on("the daemon's group has no memory")
     limit.write_text("-1")
-    if node.daemon is not None and node.daemon.poll() is not None:
-        node.start()
-    until(lambda: _clients(node) == 1, PATIENCE_S, "the program is managed again")
+
+    def managed_again() -> bool:
+        if node.daemon is not None and node.daemon.poll() is not None:  # it may be dying still
+            node.start()
+        try:
+            return _clients(node) == 1
+        except NoDaemon:
+            return False
+
+    until(managed_again, PATIENCE_S, "the program is managed again")
     running.goes_on("managed again")
     assert gpud(node.environment, "run", *counter, "3", "2").stdout == ROUNDS_2
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpud.model.units import MILLISECOND
-from gpud.telemetry.journal_lines import Busy, Decided, read
+from gpud.telemetry.journal_lines import Busy, Decided, Entry, read
 from gpud.testing.command import gpud
 from gpud.testing.node import Node, until
 from tests.e2e.test_charges import CHARGED
@@ -49,9 +49,14 @@ def within(given: int, told: int, spans: list[tuple[int, int]]) -> bool:
     return any(began - CLOCKS_NS <= given and told <= ended + CLOCKS_NS for began, ended in spans)
 
 
-def decided(node: Turns, kind: str) -> int:
+def noted(node: Node) -> list[Entry]:
+    """By now; its directory is made with the first of it."""
     journal = node.runtime_dir / "state" / "journal"
-    return sum(isinstance(one, Decided) and one.decision.kind == kind for one in read(journal))
+    return list(read(journal)) if journal.exists() else []
+
+
+def decided(node: Node, kind: str) -> int:
+    return sum(isinstance(one, Decided) and one.decision.kind == kind for one in noted(node))
 
 
 def test_lanes_and_times_are_those_of_the_device(node: Turns, large: list[str], tmp_path: Path) -> None:
@@ -141,8 +146,7 @@ def test_a_pause_gpu_time_and_spans_after_the_daemon_has_ended(counter: list[str
             client.resume(job.id)
         goes_on, before = time.time_ns(), rounds()
         until(lambda: rounds() > before + 2, WITHIN, "it goes on")
-        journal = node.runtime_dir / "state" / "journal"
-        until(lambda: any(isinstance(one, Busy) and one.busy_ns for one in read(journal)), WITHIN, "GPU time is noted")
+        until(lambda: any(isinstance(one, Busy) and one.busy_ns for one in noted(node)), WITHIN, "GPU time is noted")
         program.terminate()
         program.wait()
         until(lambda: decided(node, "detach") >= 1, WITHIN, "it is gone, in the journal, too")

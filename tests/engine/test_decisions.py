@@ -11,8 +11,7 @@ from gpud.model.knobs import DeviceWords
 from gpud.model.live_views import Decision
 from gpud.model.units import SECOND
 from tests.engine.conftest import GIB, UUID, World, board
-from tests.engine.live_world import S0
-from tests.engine.test_live import TURNS
+from tests.engine.live_world import S0, TURNS
 
 QUOTAS = "class job { match any  limit { memory = 100MiB } }"
 ONE_JOB = "class job { match any  limit { tenants = 1 } }\n admit { when_full = queue(max = 1min) }"

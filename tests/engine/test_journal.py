@@ -13,8 +13,7 @@ from gpud.engine.live import Rows
 from gpud.model.ids import Slot
 from gpud.model.live_views import SwapRow
 from gpud.model.units import SECOND
-from tests.engine.live_world import WALL, Watched
-from tests.engine.test_live import POLICIES, act
+from tests.engine.live_world import POLICIES, WALL, Watched, act
 
 
 def equal(one: Rows, other: Rows) -> bool:

@@ -25,9 +25,8 @@ from gpud.model.units import MILLISECOND, SECOND
 from gpud.telemetry.loop_lag import LoopLag
 from gpud.telemetry.metrics import OPENMETRICS, STATES, TEXT, TOGETHER_NS, Metrics
 from tests.engine.conftest import GIB, UUID, board
-from tests.engine.live_world import RUNNING, S0, Watched
+from tests.engine.live_world import RUNNING, S0, SHARES, Watched
 from tests.engine.swaps import SWAPS
-from tests.engine.test_live import SHARES
 from tests.engine.test_lock import TURNS
 
 NAMES = {
