@@ -6,7 +6,7 @@ with gpud.acquire():                # waits for the GPU, and for the job's memor
 
 TYPE_CHECKING = False  # typing itself costs `gpud run` milliseconds
 if TYPE_CHECKING:
-    from gpud.api import aio
+    from gpud import aio
     from gpud.api.errors import NoDaemon, NoHook, NotHeld, TurnError, TurnTimeout
     from gpud.api.turns import Turn, acquire, on_gpu, release
 
@@ -32,7 +32,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'gpud' has no attribute {name!r}")
     from importlib import import_module
 
-    where = "gpud.api.aio" if name == "aio" else "gpud.api.errors" if name in _ERRORS else "gpud.api.turns"
+    where = "gpud.aio" if name == "aio" else "gpud.api.errors" if name in _ERRORS else "gpud.api.turns"
     module = import_module(where)
     value: object = module if name == "aio" else getattr(module, name)
     globals()[name] = value

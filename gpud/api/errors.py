@@ -31,13 +31,19 @@ _KINDS: dict[int, tuple[type[TurnError], str]] = {
     NOT_HELD: (NotHeld, "{device} is not held by an acquire(): release() without it"),
     NO_DEVICE: (TurnError, "{device} does not exist for this program: see CUDA_VISIBLE_DEVICES"),
     REFUSED: (TurnError, "the daemon refused a turn on {device}: see `gpud why`"),
-    SYSTEM: (TurnError, "a turn on {device} failed: out of memory, or a system call failed"),
+    SYSTEM: (
+        TurnError,
+        "a turn on {device} failed: the driver does not start here, or memory or a system call failed; in a forked "
+        "child CUDA does not survive the fork: start it by spawn instead",
+    ),
 }
 
 
 def error_of(code: int, devices: tuple[int, ...]) -> TurnError:
     """For a code below zero."""
     kind, text = _KINDS.get(code, (TurnError, f"the hook answered {code} for {{device}}: it is of another version"))
+    if code == NO_DEVICE:  # ordinals run from 0 on without a gap: of several the highest is one that is missing
+        devices = devices[-1:]
     return kind(text.format(device=names(devices)))
 
 

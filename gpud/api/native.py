@@ -10,6 +10,8 @@ from gpud.api.errors import NO_HOOK, UNLOCKED
 FOREVER = 2**64 - 1
 CURRENT = -1
 """The calling thread's current device."""
+MOST = 2**31 - 1
+"""The greatest ordinal: a C int. ctypes would cut a greater one down to another device's."""
 _DEVICE = ctypes.CFUNCTYPE(ctypes.c_int)
 _TURNS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.c_uint, ctypes.c_uint64)
 _TURNS_FOR = ctypes.CFUNCTYPE(

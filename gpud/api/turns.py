@@ -104,6 +104,8 @@ def devices_of(device: Devices) -> tuple[int, ...]:
     devices = (device,) if isinstance(device, int) else tuple(device)
     if not devices or any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in devices):
         raise ValueError(f"device: {device!r} is neither an ordinal from 0 on nor a list of such")
+    if max(devices) > native.MOST:
+        raise ValueError(f"device: {max(devices)} is no ordinal: none is above {native.MOST}")
     return tuple(sorted(set(devices)))
 
 

@@ -56,9 +56,12 @@ def ago(nanoseconds: int) -> str:
 
 
 def size(count: int | None) -> str:
-    """0 B, 512 MiB, 39.4 GiB; a dash for what is not known."""
+    """0 B, 512 MiB, 39.4 GiB; a dash for what is not known, `?` for more than any machine has: a program has written
+    nonsense into its page."""
     if count is None:
         return "–"
+    if count >= 2**50:
+        return "?"
     for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= scale:
             return f"{count / scale:.3g} {unit}"

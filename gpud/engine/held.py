@@ -9,10 +9,12 @@ from gpud.engine.in_words import Levels, behind, by_rule, due_ns, limits, percen
 from gpud.engine.standing import class_text
 from gpud.engine.state import Client, State, Tenant
 from gpud.model.counters import Counters
-from gpud.model.ids import ClientId, Slot
+from gpud.model.ids import ClientId, JobId, Slot
 from gpud.model.knobs import DeviceWords
 from gpud.model.units import FOREVER_NS, MICROSECOND, SECOND, format_duration
 from gpud.model.views import HoldView
+from gpud.policies.quantities import show_value
+from gpud.policies.types import Type
 
 Sums = Mapping[tuple[ClientId, Slot], Counters]
 TURN_HAS = 1
@@ -122,10 +124,36 @@ def _lock(case: _Case) -> str:
 
 def _paused(case: _Case) -> str:
     said = case.state.tenants[case.client.job].paused
+    if said is None and is_out(case.client, case.slot, case.row):
+        return f": {_out(case)}"
     if said is None:
         return f": it is paused{case.by('pause')}"
     by = said.by.name if case.steady else since(case.state, said, case.now)
     return f": it is paused by {by}; `gpud resume {case.client.job}` lets it go on"
+
+
+def is_out(client: Client, slot: Slot, row: Counters) -> bool:
+    """It is held until its memory is on the device: its page does not say that it is paused."""
+    words = client.words.get(slot) or DeviceWords()
+    paused = row.hold_reason == publish.GATE_PAUSED and not words.gate & publish.GATE_PAUSED
+    return paused and row.host_bytes + row.lazy_bytes > 0
+
+
+def _out(case: _Case) -> str:
+    """Memory that is not on the device comes in by itself, and its gate stays shut until then, whatever the page
+    says."""
+    where = "in host memory" if case.row.host_bytes else "not on the device yet"
+    used: dict[JobId, int] = {}
+    for other in case.state.clients_on(case.slot):
+        row = case.sums.get((other.id, case.slot))
+        if row is not None and other.job != case.client.job:
+            used[other.job] = used.get(other.job, 0) + max(row.used_bytes - row.host_bytes - row.lazy_bytes, 0)
+    most = max(used, key=lambda job: (used[job], -job), default=None)
+    text = f"its memory is {where} and finds no room on the device"
+    if most is None or not used[most]:
+        return text
+    what = "what it lacks" if case.steady else str(show_value(used[most], Type.BYTES))
+    return f"{text}; job {most} ({case.state.tenants[most].name}) holds {what} there"
 
 
 def _preempt(case: _Case) -> str:

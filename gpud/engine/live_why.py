@@ -69,10 +69,11 @@ class Why:
             state.board_generation, level.cap_ppm if level is not None else None,
         )  # fmt: skip
         knobs = tenant.in_force.get(slot)
-        if row.hold_reason & _BY_RULE and knobs is self._knobs and key == self._key:
+        out = held.is_out(client, slot, row)
+        if row.hold_reason & _BY_RULE and not out and knobs is self._knobs and key == self._key:
             return self._said
         code, text, holder = held.sentence(state, client, slot, row, sums, levels, now, steady=True)
-        by = cut(short(_place(state, tenant, slot, row.hold_reason)), LONGEST)
+        by = "" if out else cut(short(_place(state, tenant, slot, row.hold_reason)), LONGEST)
         self._key, self._knobs = key, knobs
         self._said = code, cut(short(text.removeprefix(": ")), LONGEST), holder, by
         return self._said

@@ -12,7 +12,7 @@ from attrs import evolve
 from gpud.engine import lock_queue, memory_swap
 from gpud.engine.in_force import knobs_for
 from gpud.engine.lock_queue import Line, Request, Terms, Turn, has
-from gpud.engine.lock_words import reachable, sort, terms_of, turns_on, wanted, words
+from gpud.engine.lock_words import reachable, sort, terms_of, turns_on, wanted, words, working
 from gpud.engine.memory_room import short
 from gpud.engine.peers import publish_client
 from gpud.engine.state import Client, State
@@ -135,15 +135,23 @@ def _back(state: State, client: Client, event: ev.LockBack, now: int) -> list[Ef
     for slot, line in _its(state, client, event.slots, event.epoch).items():
         turn = line.turn
         assert turn is not None
-        if event.never:
+        if event.never and not event.overrun:
             turn.revoked_ns, turn.deadline_ns, turn.overrun, turn.never = None, FOREVER_NS, False, True
             turn.retry_ns = now + max(terms_of(state, turn.job, slot).grace_ns, ASK_AGAIN_NS)
             state.tenants[turn.job].leaves.discard(slot)
             effects += _join(state, client, slot)
-            text = f"{_who(state, turn)} cannot give device {slot} back now: work that does not end by waiting"
+            text = (
+                f"{_who(state, turn)} cannot give device {slot} back now: a thread that waits for it has a stream "
+                "capture open, which does not end by waiting; it goes on, and is asked again"
+            )
             effects.append(do.Record(level="warning", text=text, job=turn.job, slot=slot))
         elif event.overrun:
             effects += _overruns(state, slot, turn) if turn.revoked_ns is not None else []
+            if turn.overrun and event.never and not turn.never:
+                turn.never = True
+                who = _who(state, turn)
+                text = f"{who} keeps device {slot}: a stream capture is open in it; end the capture, or the job"
+                effects.append(do.Record(level="warning", text=text, job=turn.job, slot=slot))
         else:
             late = turn.overrun
             turn.done = turn.revoked_ns is None
@@ -210,6 +218,8 @@ def _settle(state: State, event: ev.Event, told: list[ClientId], now: int) -> li
     locks = state.locks
     before = _picture(state)
     _sync(state, isinstance(event, ev.BoardChanged | ev.DevicesFound), now)
+    fresh = isinstance(event, ev.Tick) and event.reading is not None
+    _open(state, fresh, now)
     done = _greet(state, told)
     lock_queue.drop(locks, lambda one: now < min(_ends(one)) and one.slots <= state.clients[one.client].slots())
     for one in locks.requests:
@@ -221,7 +231,6 @@ def _settle(state: State, event: ev.Event, told: list[ClientId], now: int) -> li
     )
     sent = [effect for grant in granted for effect in _enter(state, grant)]
     enter = {effect.client for effect in sent}
-    fresh = isinstance(event, ev.Tick) and event.reading is not None
     revoked = _take_back(state, fresh, now)
     sort(state, now)
     first, published = _publish(state, enter)
@@ -259,6 +268,14 @@ def _sync(state: State, anew: bool, now: int) -> None:
         return now + turns.grace_ns if busy and turns is not None else 0
 
     lock_queue.set_devices(locks, order, opens)
+
+
+def _open(state: State, fresh: bool, now: int) -> None:
+    """Nobody is waited for any more where nobody works, by what was just read with the gates shut, or the grace is
+    over."""
+    for slot, line in state.locks.lines.items():
+        if line.opens_ns and (now >= line.opens_ns or (fresh and not working(state, slot))):
+            line.opens_ns = 0
 
 
 def _greet(state: State, told: list[ClientId]) -> list[Effect]:
@@ -400,7 +417,7 @@ def _due(state: State, fresh: bool, now: int) -> int | None:
         turn = line.turn
         if turn is None:
             if now < line.opens_ns:
-                due.append(line.opens_ns)
+                due.append(min(line.opens_ns, now + LOOK_NS[fresh]))
             continue
         if turn.revoked_ns is not None:
             if not turn.overrun:

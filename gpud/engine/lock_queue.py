@@ -76,7 +76,7 @@ class Turn:
     overrun: bool = False
     """It is not: no launch passes, and the next one waits."""
     never: bool = False
-    """It was asked back and had work that cannot end by waiting: it goes on …"""
+    """It was asked back and had a stream capture open. Where that waits for the device itself, it goes on …"""
     retry_ns: int = 0
     """… and is not asked again before."""
     done: bool = False

@@ -4,7 +4,7 @@ from gpud.engine import lock_queue
 from gpud.engine.explained import of_word, place
 from gpud.engine.in_force import said, tightest
 from gpud.engine.lock_queue import Turn
-from gpud.engine.lock_words import terms_of
+from gpud.engine.lock_words import terms_of, working
 from gpud.engine.memory_room import why_short
 from gpud.engine.standing import arbiter_on
 from gpud.engine.state import State, Tenant
@@ -55,6 +55,7 @@ def view(state: State, tenant: Tenant, slot: Slot, now: int) -> LockView:
         )
     first = min(asks, key=lambda one: one.since_ns)
     at = lock_queue.starts_ns(state.locks, slot, tenant.id, lambda job, where: terms_of(state, job, where), now)
+    at = None if at is None else max(at, line.opens_ns)
     number = line.places.index(tenant.id) + 1 if tenant.id in line.places else 0
     return LockView(
         device=slot,
@@ -82,6 +83,8 @@ def steady(state: State, tenant: Tenant, slot: Slot) -> str:
     first = line.places[:1] == [tenant.id]  # of all in line, it would cost too much to find out
     if kept_out or (first and why_short(state, tenant, slot)):
         return f"it waits in line, but {kept_out or 'its memory finds no room on the device'}"
+    if turn is None and line.opens_ns:
+        return f"it waits for its turn; {_not_open(state, slot)}"
     if turn is None:
         kept = line.reserved.job if line.reserved is not None and line.reserved.job != tenant.id else None
         return f"it waits for its turn{f'; the device is kept for job {kept}' if kept is not None else ''}"
@@ -90,8 +93,7 @@ def steady(state: State, tenant: Tenant, slot: Slot) -> str:
     if turn.revoked_ns is not None:
         what = "was asked for the device and finishes its work"
         if turn.overrun:
-            heard = any(client in state.heard for client in turn.clients)
-            why = "its work has not ended" if heard else "it does not answer"
+            why = _late(state, turn)
             what = f"was asked for the device and is late: {why}; its gate is shut (grace of {_place(state, slot)})"
     return f"it waits for its turn; job {turn.job} ({name}) {what}"
 
@@ -107,7 +109,7 @@ def _held(state: State, tenant: Tenant, slot: Slot, turn: Turn, now: int) -> Loc
         end = min(lock_queue.ends_ns(turn, terms_of(state, turn.job, slot), None), FOREVER_NS)
         text = f"it has had the device for {_rough(now - turn.began_ns)}{_for(state, slot)}"
         if turn.never:
-            text += ", and could not give it back: it has work that does not end by waiting"
+            text += ", and could not give it back: a stream capture of its own waits for the device"
         elif not others:
             text += ", and nobody waits"
         elif end < FOREVER_NS:
@@ -139,6 +141,8 @@ def _waits(state: State, job: JobId, slot: Slot, number: int, at: int | None, no
     if missing:
         return f"it waits in line, but {missing}"
     turn = line.turn
+    if turn is None and line.opens_ns:
+        return f"{text}; {_not_open(state, slot)}"
     if turn is None:
         reserved = line.reserved
         if reserved is not None and line.places[:1] != [reserved.job]:
@@ -149,6 +153,14 @@ def _waits(state: State, job: JobId, slot: Slot, number: int, at: int | None, no
     what = _leaves(state, slot, turn, now) if turn.revoked_ns is not None else "it has the device"
     what += _for(state, slot)
     return f"{text}; job {turn.job} ({name}): {what}"
+
+
+def _not_open(state: State, slot: Slot) -> str:
+    """There are turns only now, and who was there before may finish."""
+    names = [f"job {job} ({state.tenants[job].name})" for job in working(state, slot)]
+    who = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    grace = f"grace of {_place(state, slot)}"
+    return f"there are turns only now, and work from before may end first ({grace}){who and ': ' + who}"
 
 
 def _kept_out(state: State, tenant: Tenant, slot: Slot) -> str:
@@ -169,9 +181,15 @@ def _leaves(state: State, slot: Slot, turn: Turn, now: int) -> str:
     since = _rough(now - (turn.revoked_ns or now))
     if not turn.overrun:
         return f"it was asked for the device {since} ago and finishes its work"
-    why = "its work has not ended" if any(client in state.heard for client in turn.clients) else "it does not answer"
-    where = _place(state, slot)
+    why, where = _late(state, turn), _place(state, slot)
     return f"it was asked for the device {since} ago and is late: {why}; its gate is shut (grace of {where})"
+
+
+def _late(state: State, turn: Turn) -> str:
+    """Why it has not given its device back in time, a clause."""
+    if not any(client in state.heard for client in turn.clients):
+        return "it does not answer"
+    return "a stream capture is open in it" if turn.never else "its work has not ended"
 
 
 def _place(state: State, slot: Slot) -> str:

@@ -93,6 +93,16 @@ def wanted(state: State, slot: Slot) -> bool:
     return bool(wanted_by(state.locks, slot, lambda request: reachable(state, request)))
 
 
+def working(state: State, slot: Slot) -> list[JobId]:
+    """Jobs that may have work under way there by what was read last, or whose processes were not seen."""
+    found: set[JobId] = set()
+    for client in state.clients_on(slot):
+        row = state.held.get((client.id, slot))
+        if client.id in state.heard and (row is None or row.active or row.inflight):
+            found.add(client.job)
+    return sorted(found)
+
+
 def words(state: State, client: Client, slot: Slot) -> LockWords:
     """What its page must say."""
     if turns_on(state, slot) is None:

@@ -112,7 +112,8 @@ def move(state: State, now: int) -> list[Effect]:
         tenant = state.tenants[client.job]
         code = _never(state, tenant, one.slot, one.bytes)
         if code is None and not _waits_ns(state, tenant, one.slot, one.bytes):  # the policy has changed
-            code = NO_LIMIT if _room(state, tenant, one.slot) < one.bytes else NO_DEVICE
+            # Below its new limit it tries once more: if the device is full, it is told so when it asks again.
+            code = NO_LIMIT if _room(state, tenant, one.slot) < one.bytes else YES
         if code is None and (one.job, one.slot) not in blocked and _fits(state, tenant, one):
             code = YES
         if code is None and one.until_ns is not None and now >= one.until_ns:

@@ -24,11 +24,12 @@ from gpud.model.units import FOREVER_NS, MILLISECOND, SECOND
 from gpud.policies.quantities import show_value
 from gpud.policies.types import Type
 
-GOES_ON, DONE, FAILED = range(3)
+GOES_ON, DONE, FAILED, BROKEN = range(4)
 """`code` of Swapped."""
 LOOK_NS = 10 * MILLISECOND
 """Between two looks while something moves."""
 AGAIN_NS = 2 * SECOND
+BROKEN_NS = 60 * SECOND
 """Who could not let go is asked again then."""
 SILENT_NS = 5 * SECOND
 """Who was asked, does not answer, and of whose memory nothing has left for so long (and a second for each GiB: its host
@@ -133,7 +134,9 @@ def swapped(state: State, event: ev.Swapped, now: int) -> list[Effect]:
         return []
     why = state.moves.refused.get(event.client, "")
     text = f"has no host slots for it: {why}" if why else "could not let go of its memory just now"
-    device.cannot[event.client] = Cannot(why=text, until_ns=now + AGAIN_NS)
+    if event.code == BROKEN:
+        text = "has broken its CUDA context by a kernel's error, so that its memory cannot leave: end it"
+    device.cannot[event.client] = Cannot(why=text, until_ns=now + (BROKEN_NS if event.code == BROKEN else AGAIN_NS))
     job = state.clients[event.client].job
     text = f"client {event.client} of job {job} {text} (device {event.slot})"
     return [do.Record(level="warning", text=text, job=job, slot=event.slot)]

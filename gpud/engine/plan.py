@@ -1,7 +1,7 @@
 """What a change of the set does on each device, said per policy, knob and rule. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from attrs import frozen
 
@@ -31,9 +31,11 @@ class _Fact:
     """Key of the rule that it is in: when that comes or goes as a whole, this is not said apart."""
 
 
-def plan(before: Board, after: Board, devices: Iterable[tuple[int, bytes, int]]) -> tuple[DevicePlanView, ...]:
-    """`devices`: (slot, uuid, index in PCI order). One entry for all devices that get the same; devices where nothing
-    changes are left out."""
+def plan(
+    before: Board, after: Board, devices: Iterable[tuple[int, bytes, int]], out: Mapping[int, Set[int]] | None = None
+) -> tuple[DevicePlanView, ...]:
+    """`devices`: (slot, uuid, index in PCI order). `out`: jobs with memory in host memory, by slot. One entry for all
+    devices that get the same; devices where nothing changes are left out."""
     groups: dict[tuple[tuple[str, ...], ...], tuple[Stack, Stack, list[int | None]]] = {}
     for slot, old, new in [
         *((slot, before.stack(uuid, index), after.stack(uuid, index)) for slot, uuid, index in devices),
@@ -46,11 +48,28 @@ def plan(before: Board, after: Board, devices: Iterable[tuple[int, bytes, int]])
             others=None in slots,
             before=stack_text(old),
             after=stack_text(new),
-            changes=tuple(_stacks(old, new)),
+            changes=(
+                *_stacks(old, new),
+                *_out(old, new, {job for slot in slots if slot is not None for job in (out or {}).get(slot, ())}),
+            ),
         )
         for old, new, slots in groups.values()
         if _digests(old) != _digests(new)
     )
+
+
+def _out(before: Stack, after: Stack, jobs: Set[int]) -> Iterator[ChangeView]:
+    """Memory was swapped, and is not any more: who has some of it out waits until there is room."""
+    name = next((applied.name for applied in before if _swaps(applied)), "")
+    if not name or not jobs or any(map(_swaps, after)):
+        return
+    who, them = ("1 job has", "it waits") if len(jobs) == 1 else (f"{len(jobs)} jobs have", "they wait")
+    text = f"memory is not swapped any more: {who} memory out of the device, and {them} until there is room for it"
+    yield ChangeView(sign="!", policy=name, line=0, text=text)
+
+
+def _swaps(applied: Applied) -> bool:
+    return applied.program.ir.swap is not None
 
 
 def stack_text(stack: Stack) -> str:

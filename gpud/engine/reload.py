@@ -446,7 +446,11 @@ class Reloader:
     async def _plan(self, fresh: PolicySet) -> tuple[DevicePlanView, ...]:
         assert self._engine is not None
         devices = [(device.slot, device.uuid, device.index) for device in self._engine.state.devices.values()]
-        return await self._in_thread("comparing them", plan.plan, self.board, fresh.board, devices)
+        state, out = self._engine.state, dict[int, set[int]]()
+        for (client, slot), row in state.held.items():
+            if client in state.clients and row.host_bytes + row.lazy_bytes:
+                out.setdefault(slot, set()).add(state.clients[client].job)
+        return await self._in_thread("comparing them", plan.plan, self.board, fresh.board, devices, out)
 
     async def _in_thread(self, what: str, function: Callable[..., _T], *args: object) -> _T:
         """Raises Rejected when it takes too long (the thread is left to itself then), or fails."""

@@ -12,7 +12,7 @@ from gpud.engine.state import State
 from gpud.model import effects as do
 from gpud.model.effects import Effect
 from gpud.model.events import BoardChanged
-from gpud.model.ids import uuid_text
+from gpud.model.ids import Slot, uuid_text
 
 
 def needs(state: State, board: Board) -> ticking.Needs:
@@ -39,6 +39,7 @@ def swap(state: State, event: BoardChanged, now: int) -> list[Effect]:
         run, anew = runs.carry(were[slot], state.stack_for(device))
         state.runs[slot] = run
         changes += [f"{name} starts anew" for name in anew]
+    swapped = set(state.moves.devices)
     memory_swap.sync(state, now)
     pinned = _sort_anew(state)
     changes += [
@@ -65,6 +66,17 @@ def swap(state: State, event: BoardChanged, now: int) -> list[Effect]:
         do.SaveState(),
         do.Record(level="info", text=": ".join([text, *(["; ".join(changes)] if changes else [])]), kind=""),
         do.Reloaded(generation=state.board_generation, digest=board.digest, why=event.why, changes=tuple(changes)),
+        *_wake(state, swapped - state.moves.devices.keys()),
+    ]
+
+
+def _wake(state: State, slots: set[Slot]) -> list[Effect]:
+    """Memory is not swapped there any more: hooks, which may be asleep, bring in what is out, and keep nothing."""
+    return [
+        do.SendLockAgain(client=client.id, slots=frozenset({slot}), epoch=0)
+        for slot in sorted(slots)
+        for client in state.clients_on(slot)
+        if client.session is not None and client.id in state.heard
     ]
 
 

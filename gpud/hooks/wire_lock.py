@@ -46,8 +46,8 @@ class LockIsIn(NamedTuple):
 
 
 class LockBack(NamedTuple):
-    """Drained and given back, or OVERRUN, or NEVER; `time_ns`: how long it took. With AND_ASKS it is a LockAsked, too:
-    `bytes`: the number of the request, `time_ns`: as there."""
+    """Drained and given back, or OVERRUN (with NEVER: a stream capture is open), or NEVER; `time_ns`: how long it took.
+    With AND_ASKS it is a LockAsked, too: `bytes`: the number of the request, `time_ns`: as there."""
 
     slots: int
     flags: int

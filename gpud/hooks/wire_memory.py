@@ -35,7 +35,7 @@ class SwapOut(NamedTuple):
 
 
 class Swapped(NamedTuple):
-    """`code` 0: goes on, 1: done, 2: failed; `bytes`: gone so far."""
+    """`code` 0: goes on, 1: done, 2: failed, 3: its context is broken; `bytes`: gone so far."""
 
     slot: int
     code: int

@@ -22,7 +22,7 @@ _ENDS = frozenset((ev.Detached, ev.SessionEnded, ev.PagesFailed))
 SWEEP_NS = 100 * MILLISECOND
 """Between two looks who waits no more."""
 _EACH_TURN = frozenset((ev.LockAsked, ev.LockIsIn, ev.LockBack, ev.WentActive, ev.WentIdle))
-_FAILED = 2
+_FAILED = 2, 3
 """`code` of Swapped; 0: it goes on."""
 
 
@@ -223,7 +223,7 @@ class Turns:
         key = (event.client, event.request)
         if not event.code or key not in self._outs:
             return []
-        return self._out_over(key, event.bytes, "it could not let go" if event.code == _FAILED else "", now)
+        return self._out_over(key, event.bytes, "it could not let go" if event.code in _FAILED else "", now)
 
     def _out_over(self, key: tuple[ClientId, int], count: int, failed: str, now: int) -> list[TurnMoment | SwapMoment]:
         out = self._outs.pop(key)

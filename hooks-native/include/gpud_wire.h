@@ -205,7 +205,7 @@ struct gpud_msg_lock {
 #define GPUD_LOCK_EXPLICIT 1    /* LOCK_ASKED, LOCK_BACK with AND_ASKS: by gpud_acquire; idle_release does not hold for it */
 #define GPUD_LOCK_OVERRUN 2     /* LOCK_BACK: not drained by the deadline; the process still works on the device, the gate is shut */
 #define GPUD_LOCK_SHORT 4       /* LOCK_IS_IN: not all could come in; the rest is still in the host slots */
-#define GPUD_LOCK_NEVER 8       /* LOCK_BACK: work that cannot end (open capture, persistent kernel): refused, holder goes on */
+#define GPUD_LOCK_NEVER 8       /* LOCK_BACK: an open capture waits for the device: holder goes on; with OVERRUN: a capture is open, the gate shut */
 #define GPUD_LOCK_AGAIN 16      /* LOCK_GRANTED: nothing new; look at your page. Nothing at all to who has given that grant back since */
 #define GPUD_LOCK_AND_ASKS 64   /* LOCK_BACK, drained: and a request for the same devices, behind all that wait by then */
 #define GPUD_LOCK_LEVEL 32      /* LOCK_GRANTED: of a grant under which memory comes in, `bytes` alone is new. Likewise */
@@ -214,7 +214,7 @@ struct gpud_msg_lock {
 struct gpud_msg_memory {
     struct gpud_msg head;
     uint32_t slot;
-    uint32_t code;              /* ALLOC_REPLY, SLOTS: 0 = yes, else GPUD_MEMORY_NO_*; SWAPPED: 0 goes on, 1 done, 2 failed */
+    uint32_t code;              /* ALLOC_REPLY, SLOTS: 0 = yes, else GPUD_MEMORY_NO_*; SWAPPED: 0 goes on, 1 done, 2 failed, 3 never */
     uint64_t request;           /* the asker's own number, in the answer too */
     uint64_t bytes;             /* asked; SWAP_OUT: at least so much; SWAPPED: left so far */
     uint64_t time_ns;           /* ALLOC_ASKED: waits at most; else 0 */

@@ -102,6 +102,10 @@ bool gpud_reserved(const struct gpud_charge *charge, uint64_t address, uint64_t 
     if (charge->ordinal >= GPUD_MAX_DEVICES)
         return false;
     settle(charge, address, bytes, result);
+    /* Once: an attempt that fails in mid-way keeps something in no use itself. */
+    gpud_thread.gave_idle = result == CUDA_ERROR_OUT_OF_MEMORY && !gpud_thread.gave_idle && gpud_pool_give_idle(charge->ordinal);
+    if (gpud_thread.gave_idle)
+        return true;
     if (result == CUDA_ERROR_OUT_OF_MEMORY && gpud_quota_wait(charge->ordinal, charge->bytes != 0 ? charge->bytes : bytes))
         return true;
     gpud_quota_waited();

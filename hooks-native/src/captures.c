@@ -15,7 +15,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct open {
     CUstream stream;
     CUcontext context;
-    uint32_t thread;            /* of CU_STREAM_PER_THREAD */
+    uint32_t thread;            /* that began it */
 } captured[OPEN];
 static uint32_t count;
 
@@ -65,6 +65,20 @@ void gpud_capture_ended(CUstream stream)
     if (known || counted)
         one_less();
     pthread_mutex_unlock(&lock);
+}
+
+bool gpud_capture_is_own(void)
+{
+    uint32_t thread = self();
+    bool own = false;
+
+    if (gpud_load_total(&gpud_captures) == 0)
+        return false;
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < count; i++)
+        own |= captured[i].thread == thread;
+    pthread_mutex_unlock(&lock);
+    return own;
 }
 
 void gpud_captures_gone(CUstream stream, CUcontext context)

@@ -8,6 +8,7 @@
 
 /* The stream is about to be destroyed; or, where it is NULL, the context is. Captures of theirs are open no more. */
 void gpud_captures_gone(CUstream stream, CUcontext context);
+bool gpud_capture_is_own(void);             /* the calling thread has begun one that is open */
 void gpud_captures_forget(void);            /* forked child */
 
 #pragma GCC visibility pop

@@ -48,6 +48,8 @@ typedef uint32_t cuuint32_t;
 #define CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE 708
 #define CUDA_ERROR_CONTEXT_IS_DESTROYED 709
 #define CUDA_ERROR_LAUNCH_FAILED 719
+/* A kernel's error that breaks its context: every call in it answers so from then on. (Addresses, the time limit, assert(), instructions.) */
+#define CUDA_ERROR_BREAKS(code) ((code) == 700 || (code) == 702 || (code) == 710 || ((code) >= 714 && (code) <= 719))
 #define CUDA_ERROR_NOT_PERMITTED 800
 #define CUDA_ERROR_NOT_SUPPORTED 801
 #define CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED 712

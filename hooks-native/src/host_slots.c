@@ -93,7 +93,8 @@ static bool lock_pages(unsigned char *at, uint64_t bytes)
 {
     CUresult result = real.cuMemHostRegister_v2 != NULL ? real.cuMemHostRegister_v2(at, bytes, PORTABLE) : CUDA_ERROR_NOT_FOUND;
 
-    return result == CUDA_SUCCESS || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    /* In a context that is broken the answer says nothing of the memory. */
+    return result == CUDA_SUCCESS || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED || CUDA_ERROR_BREAKS(result);
 }
 
 /* The next piece of the region, which takes long: the lock is not held meanwhile, nobody but the mover is here. */

@@ -7,7 +7,7 @@
 
 uint64_t gpud_taken[GPUD_MAX_DEVICES];
 uint32_t gpud_lock_news;
-uint32_t gpud_lock_waits[GPUD_MAX_DEVICES], gpud_lock_is_done[GPUD_MAX_DEVICES];
+uint32_t gpud_lock_waits[GPUD_MAX_DEVICES], gpud_lock_is_done[GPUD_MAX_DEVICES], gpud_lock_captures[GPUD_MAX_DEVICES];
 static uint32_t turns[GPUD_MAX_DEVICES];        /* that the program has taken itself and not released; told in the presence page */
 static uint32_t holds[GPUD_MAX_DEVICES];        /* these, and those that are just being taken */
 static uint32_t ends;                           /* bit per device: it is asked back, and no turn begins on it any more */
@@ -27,14 +27,18 @@ bool gpud_lock_held(uint32_t device)
     return epoch != 0 && epoch == gpud_load_acquire(&gpud_control()->device[device].grant_epoch);
 }
 
-void gpud_lock_wait(uint32_t device)
+void gpud_lock_wait(uint32_t device, bool captures)
 {
+    if (captures)
+        gpud_add_total(&gpud_lock_captures[device], 1);
     if (gpud_add_total(&gpud_lock_waits[device], 1) == 0)
         gpud_keeper_call();
 }
 
-void gpud_lock_wait_end(uint32_t device)
+void gpud_lock_wait_end(uint32_t device, bool captures)
 {
+    if (captures)
+        gpud_sub_total(&gpud_lock_captures[device], 1);
     if (gpud_sub_total(&gpud_lock_waits[device], 1) == 1 && !gpud_lock_held(device))
         gpud_keeper_call();         /* the question is withdrawn */
 }
@@ -144,6 +148,6 @@ void gpud_lock_forget(void)
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
         gpud_lock_devices[device] = (struct gpud_lock_device){ 0 };
         gpud_taken[device] = 0;
-        gpud_lock_waits[device] = gpud_lock_is_done[device] = holds[device] = turns[device] = 0;
+        gpud_lock_waits[device] = gpud_lock_is_done[device] = gpud_lock_captures[device] = holds[device] = turns[device] = 0;
     }
 }

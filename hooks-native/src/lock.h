@@ -15,9 +15,9 @@ extern uint64_t gpud_taken[GPUD_MAX_DEVICES];
 /* Futex word: raised by the keeper whenever something changed that waits in gpud_hook_acquire. */
 extern uint32_t gpud_lock_news;
 
-/* A thread is held by GPUD_GATE_GRANT, and no longer: the first asks for the device. */
-void gpud_lock_wait(uint32_t device);
-void gpud_lock_wait_end(uint32_t device);
+/* A thread is held by GPUD_GATE_GRANT, and no longer: the first asks for the device. `captures`: it has a stream capture open. */
+void gpud_lock_wait(uint32_t device, bool captures);
+void gpud_lock_wait_end(uint32_t device, bool captures);
 bool gpud_lock_held(uint32_t device);       /* this process has the device now */
 
 /* Turns that the program takes itself. gpud_lock_begin counts one if the process has the device; the outermost not once it is asked back, or
@@ -75,6 +75,7 @@ struct gpud_lock_device {
 };
 extern struct gpud_lock_device gpud_lock_devices[GPUD_MAX_DEVICES];
 extern uint32_t gpud_lock_waits[GPUD_MAX_DEVICES], gpud_lock_is_done[GPUD_MAX_DEVICES];
+extern uint32_t gpud_lock_captures[GPUD_MAX_DEVICES];       /* threads held that have a stream capture open: it does not end before they pass */
 void gpud_lock_state(uint32_t device, uint32_t state);
 void gpud_lock_take(uint32_t device, uint64_t epoch);       /* 0: shuts, and no launch is past the look afterwards */
 void gpud_lock_ends(uint32_t device, bool yes);             /* what gpud_lock_begin goes by */

@@ -67,14 +67,18 @@ static uint64_t drain(uint32_t device, uint64_t now)
         lock->flags = 0;
         return now;
     }
-    if (now >= lock->deadline_ns && !lock->told) {
+    bool late = now >= lock->deadline_ns;
+    if (late && gpud_load_total(&gpud_lock_captures[device]) != 0 && gpud_load_total(&gpud_captures) != 0) {
+        /* Who is to end the capture is held itself: it cannot end by waiting, and the process goes on. */
         lock->told = lock->owes_back = true;
-        lock->flags = GPUD_LOCK_OVERRUN;
-        if (gpud_load_total(&gpud_captures) != 0) {     /* it cannot end by waiting: the process goes on */
-            lock->flags = GPUD_LOCK_NEVER;
-            gpud_lock_state(device, GPUD_LOCK_HAS);
-            gpud_lock_take(device, lock->epoch);
-        }
+        lock->flags = GPUD_LOCK_NEVER;
+        gpud_lock_state(device, GPUD_LOCK_HAS);
+        gpud_lock_take(device, lock->epoch);
+        return now;
+    }
+    if (late && !lock->told) {
+        lock->told = lock->owes_back = true;
+        lock->flags = GPUD_LOCK_OVERRUN | (gpud_load_total(&gpud_captures) != 0 ? GPUD_LOCK_NEVER : 0);
         return now;
     }
     uint64_t nap = (now - lock->began_ns) / 8;
@@ -208,6 +212,7 @@ uint64_t gpud_lock_step(uint32_t device, uint64_t now)
     const struct gpud_control_device *knobs = &gpud_control()->device[device];
     uint64_t again = GPUD_NEVER;
 
+    gpud_pool_tidy(device);
     if (!gpud_load_acquire(&gpud_managed) || !(gpud_load_acquire(&knobs->gate) & GPUD_GATE_GRANT)) {
         no_turns(device);
         return gpud_load(&gpud_closed) & 1u << device ? come_home(device, now) : again;
@@ -241,7 +246,7 @@ bool gpud_lock_swap(uint32_t device, uint64_t now)
     lock->swapped += moved;
     if (result == GPUD_SWAP_MORE)
         return false;
-    lock->swap.code = result == GPUD_SWAP_DONE || result == GPUD_SWAP_LITTLE ? 1 : 2;
+    lock->swap.code = result == GPUD_SWAP_DONE || result == GPUD_SWAP_LITTLE ? 1 : result == GPUD_SWAP_BROKEN ? 3 : 2;
     lock->swap.bytes = lock->swapped;
     return true;
 }

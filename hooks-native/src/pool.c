@@ -12,6 +12,31 @@
 
 #define PITCH 512u
 
+static uint32_t some_ended;     /* bit per ordinal: a context has ended there, and may be somebody's current one still */
+
+/* Does the driver still know the context? */
+static bool is_alive(CUcontext context)
+{
+    CUcontext popped;
+
+    if (real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+        return false;
+    CUresult answer = real.cuStreamQuery(NULL);
+    real.cuCtxPopCurrent_v2(&popped);
+    return answer != CUDA_ERROR_INVALID_CONTEXT && answer != CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+/* Memory for a context that has ended could never come in; the driver answers who asks for it. */
+static bool has_ended(struct gpud_thread *thread)
+{
+    if (!(gpud_load_total(&some_ended) & 1u << thread->ordinal) || thread->alive == thread->bound)
+        return false;
+    if (!is_alive(thread->context))
+        return true;
+    thread->alive = thread->bound;
+    return false;
+}
+
 bool gpud_pool_takes(size_t bytes)
 {
     struct gpud_thread *thread = &gpud_thread;
@@ -19,7 +44,7 @@ bool gpud_pool_takes(size_t bytes)
     if (bytes == 0 || !gpud_load_acquire(&gpud_managed) || !gpud_bind(thread) || thread->ordinal >= GPUD_POOL_DEVICES)
         return false;
     return gpud_load(&gpud_control()->device[thread->device].memory_flags) & GPUD_MEMORY_SWAP && gpud_load(&gpud_captures) == 0 &&
-           gpud_chunk_able();
+           gpud_chunk_able() && !has_ended(thread);
 }
 
 /* May chunks get memory now? Read with the lock held: see pool.h. */
@@ -223,18 +248,6 @@ CUresult gpud_pool_free(CUdeviceptr at)
     return result;
 }
 
-/* Does the driver still know the context? */
-static bool is_alive(CUcontext context)
-{
-    CUcontext popped;
-
-    if (real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
-        return false;
-    CUresult answer = real.cuStreamQuery(NULL);
-    real.cuCtxPopCurrent_v2(&popped);
-    return answer != CUDA_ERROR_INVALID_CONTEXT && answer != CUDA_ERROR_CONTEXT_IS_DESTROYED;
-}
-
 /* Of one context. Lock held. */
 static void context_gone(CUcontext context)
 {
@@ -280,6 +293,7 @@ static CUcontext find_dead(uint32_t ordinal)
 
 void gpud_pool_context_gone(uint32_t ordinal, CUcontext context)
 {
+    __atomic_fetch_or(&some_ended, ordinal < GPUD_POOL_DEVICES ? 1u << ordinal : UINT32_MAX, __ATOMIC_SEQ_CST);
     pthread_mutex_lock(&gpud_pool_lock);
     CUcontext gone = context != NULL ? context : find_dead(ordinal);
     while (gone != NULL) {

@@ -26,6 +26,9 @@ CUresult gpud_pool_alloc_ordered(CUdeviceptr *at, size_t bytes, CUstream stream,
 
 CUmemoryPool gpud_pool_default(uint32_t ordinal);   /* the driver's default pool, in whose name stream-ordered ones are; NULL: not asked yet */
 
+/* The driver has no memory for what is not the pool's: gives back all that is kept in no use. True: it was some, ask again. */
+bool gpud_pool_give_idle(uint32_t ordinal);
+
 /* True if the address is in an allocation of the pool's. */
 bool gpud_pool_owns(CUdeviceptr at);
 /* What the program asked for there; 0: not the beginning of an allocation of the pool's. */

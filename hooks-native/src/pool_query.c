@@ -165,10 +165,61 @@ uint64_t gpud_pool_lacks(uint32_t device)
     return counts.host + counts.lazy;
 }
 
+static bool swaps(uint32_t device)
+{
+    return gpud_load_acquire(&gpud_managed) && gpud_load(&gpud_control()->device[device].memory_flags) & GPUD_MEMORY_SWAP;
+}
+
+/* What is in no use is kept for the next allocation only where nothing lacks memory: it would count as on the device, beside what has to come
+ * in. And only while memory is swapped: nobody asks for it otherwise. */
+static void trim(uint32_t device)
+{
+    struct gpud_pool_counts counts = gpud_pool_counts(device);
+
+    if (counts.idle == 0 || (swaps(device) && counts.host + counts.lazy == 0))
+        return;
+    for (uint32_t ordinal = 0; ordinal < GPUD_POOL_DEVICES; ordinal++) {
+        if (gpud_load(&gpud_slot_of[ordinal]) == device)
+            gpud_span_trim(ordinal, UINT64_MAX);
+    }
+}
+
+void gpud_pool_tidy(uint32_t device)
+{
+    if (swaps(device) || gpud_pool_counts(device).idle == 0)
+        return;
+    gpud_add_total(&gpud_asking, 1);
+    if (!gpud_load_total(&gpud_exiting) && !gpud_load_total(&gpud_ending)) {
+        pthread_mutex_lock(&gpud_pool_lock);
+        gpud_pool_publish(device);
+        pthread_mutex_unlock(&gpud_pool_lock);
+    }
+    gpud_sub_total(&gpud_asking, 1);
+}
+
+bool gpud_pool_give_idle(uint32_t ordinal)
+{
+    bool given = false;
+
+    if (ordinal < GPUD_POOL_DEVICES && (gpud_load(&gpud_span_idle[ordinal]) != 0 || gpud_load(&gpud_chunk_spare[ordinal]) != 0)) {
+        pthread_mutex_lock(&gpud_pool_lock);
+        given = gpud_span_trim(ordinal, UINT64_MAX) != 0;
+        gpud_pool_publish(gpud_load(&gpud_slot_of[ordinal]));
+        pthread_mutex_unlock(&gpud_pool_lock);
+    }
+    return given;
+}
+
 void gpud_pool_publish(uint32_t device)
 {
     if (device >= GPUD_MAX_DEVICES)
         return;
+    trim(device);
+    gpud_pool_write(device);
+}
+
+void gpud_pool_write(uint32_t device)
+{
     struct gpud_pool_counts counts = gpud_pool_counts(device);
     struct gpud_activity_device *activity = &gpud_activity()->device[device];
     gpud_store(&activity->resident_bytes, counts.resident);

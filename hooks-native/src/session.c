@@ -22,6 +22,8 @@ void gpud_session_start(struct gpud_session *session, const struct gpud_config *
     static const struct gpud_descriptor none = GPUD_NO_DESCRIPTOR;
 
     *session = (struct gpud_session){ .config = config, .socket = none, .presence = none, .activity = none };
+    for (uint32_t i = 0; i < GPUD_SPARE_FDS; i++)
+        session->spare[i] = none;
     session->deadline_ns = GPUD_NEVER;
 }
 
@@ -36,6 +38,7 @@ void gpud_session_close(struct gpud_session *session, uint64_t shortest_pause_ns
     session->pause_ns = session->pause_ns == 0 ? SHORTEST_PAUSE_NS : session->pause_ns * 2;
     if (session->pause_ns > longest)
         session->pause_ns = longest;
+    gpud_session_drop_spare(session);
     gpud_descriptor_drop(&session->socket);
     if (session->state != GPUD_SESSION_OFF)
         session->state = GPUD_SESSION_CLOSED;
@@ -172,6 +175,7 @@ void gpud_session_try(struct gpud_session *session, uint64_t now)
         gpud_session_close(session, 0);
         return;
     }
+    gpud_session_take_spare(session);
     session->state = GPUD_SESSION_HELLO;
     session->deadline_ns = now + PATIENCE_NS;
     session->give_up_ns = now + ANSWER_WITHIN_NS;
@@ -268,6 +272,7 @@ void gpud_session_bye(struct gpud_session *session)
 
 void gpud_session_forget(struct gpud_session *session)
 {
+    gpud_session_drop_spare(session);
     gpud_descriptor_drop(&session->socket);
     gpud_descriptor_drop(&session->presence);
     gpud_descriptor_drop(&session->activity);

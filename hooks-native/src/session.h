@@ -11,6 +11,8 @@
 
 #pragma GCC visibility push(hidden)
 
+#define GPUD_SPARE_FDS 4        /* WELCOME brings 3 */
+
 enum gpud_session_state {
     GPUD_SESSION_CLOSED,    /* no connection; the next try is at retry_ns */
     GPUD_SESSION_HELLO,     /* HELLO sent, PING awaited */
@@ -24,6 +26,7 @@ struct gpud_session {
     const struct gpud_config *config;
     enum gpud_session_state state;
     struct gpud_descriptor socket, presence, activity;
+    struct gpud_descriptor spare[GPUD_SPARE_FDS];   /* numbers kept free for the descriptors that packets bring: the socket again */
     uint32_t client;
     uint64_t generation;        /* of own pages; 0: none yet */
     bool reattach;              /* own pages are kept, and the daemon is asked to adopt them */
@@ -46,6 +49,9 @@ void gpud_session_start(struct gpud_session *session, const struct gpud_config *
 void gpud_session_try(struct gpud_session *session, uint64_t now);
 /* Reads and handles all that has come. */
 void gpud_session_read(struct gpud_session *session);
+/* Takes the numbers that are missing; drops them all. */
+void gpud_session_take_spare(struct gpud_session *session);
+void gpud_session_drop_spare(struct gpud_session *session);
 /* Sends what is owed and the edges that are due. Returns when it must be called again; `full`: when the socket can be written. */
 uint64_t gpud_session_flush(struct gpud_session *session, uint64_t now, bool *full);
 /* The awaited answer has not come. */

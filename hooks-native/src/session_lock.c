@@ -38,7 +38,7 @@ static void begin_anew(const struct gpud_session *session)
         gpud_store_total(&gpud_presence_at(device)->lock, lock->state);
         gpud_lock_tell_turns(device);
         pthread_mutex_lock(&gpud_pool_lock);
-        gpud_pool_publish(device);      /* the activity page may be a new one */
+        gpud_pool_write(device);        /* the activity page may be a new one */
         pthread_mutex_unlock(&gpud_pool_lock);
     }
     gpud_lock_reason_again();

@@ -57,6 +57,7 @@ struct gpud_thread {
     /* the rest is for slow paths */
     uint64_t bound;             /* generation for which device and context are valid; 0: look anew */
     CUcontext context;
+    uint64_t alive;             /* `bound` when the context was seen alive after some have ended; 0: not looked since */
     uint32_t ordinal;
     uint32_t attachment;        /* attachment for which slots[] holds */
     uint32_t passes;            /* launches that max_pause still lets through */
@@ -64,6 +65,7 @@ struct gpud_thread {
     struct gpud_slot *slots[GPUD_MAX_DEVICES];
     uint32_t shared;            /* bit per device: its slot is the shared one */
     uint32_t id;                /* kernel thread id */
+    uint32_t gave_idle;         /* 1: its allocation found no room, and is tried once more with what the pool kept in no use */
     struct gpud_slot own;       /* counts nobody reads: no device, or a shared slot */
 };
 _Static_assert(sizeof(struct gpud_thread) <= 960, "with gpud_inside the hook's thread-local storage stays below 1 KiB");

@@ -95,6 +95,13 @@ enum gpud_swap_result gpud_mover_begin(struct gpud_mover *mover, uint32_t device
     return GPUD_SWAP_DONE;
 }
 
+bool gpud_mover_is_broken(const struct gpud_mover *mover)
+{
+    CUresult result = mover->context != NULL && real.cuStreamQuery != NULL ? real.cuStreamQuery(keeps[mover->ordinal].stream[0]) : CUDA_SUCCESS;
+
+    return CUDA_ERROR_BREAKS(result);
+}
+
 void gpud_mover_end(struct gpud_mover *mover)
 {
     CUcontext popped;

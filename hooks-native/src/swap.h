@@ -13,7 +13,8 @@ enum gpud_swap_result {
     GPUD_SWAP_NO_HOST,      /* the host tier is full: the rest stays resident */
     GPUD_SWAP_DRIVER,       /* the driver answered an error: the rest stays where it is */
     GPUD_SWAP_MORE,         /* the time is up: it goes on with the next call */
-    GPUD_SWAP_NOT_NOW       /* a context is just being ended, or the process exits; out: a capture is open */
+    GPUD_SWAP_NOT_NOW,      /* a context is just being ended, or the process exits; out: a capture is open */
+    GPUD_SWAP_BROKEN        /* out: a kernel's error has broken the context: nothing of it leaves any more */
 };
 
 /* At least `bytes` leave the device, coldest first, unused memory before all; so many have left: `*moved`. Until `until_ns`, and what is under
@@ -33,8 +34,12 @@ struct gpud_pool_counts gpud_pool_counts(uint32_t device);
 /* What must come in before a launch may pass: host and lazy bytes. Ordered against allocations: see pool.h. */
 uint64_t gpud_pool_lacks(uint32_t device);
 uint64_t gpud_pool_resident(uint32_t device);   /* as counted above, ordered likewise */
-/* Counts of the device into the activity page. Lock held: whoever counts last writes last. */
+/* Gives back what is kept in no use, if no memory is swapped there any more. For the keeper; without the lock. */
+void gpud_pool_tidy(uint32_t device);
+/* Counts of the device into the activity page, after what is in no use was given back where some lacks or no memory is swapped. Lock held:
+ * whoever counts last writes last. */
 void gpud_pool_publish(uint32_t device);
+void gpud_pool_write(uint32_t device);          /* the counts alone: the driver is not called */
 
 /* Of the whole process: bytes copied, copy calls, and the most pieces that were under way at once. [0] out, [1] in. */
 struct gpud_swap_stats {
@@ -74,6 +79,7 @@ struct gpud_mover {
 /* Ready for copies: own streams and events, in a context of the device's, which is current then. Always ended by gpud_mover_end. */
 enum gpud_swap_result gpud_mover_begin(struct gpud_mover *mover, uint32_t device, bool out, uint64_t until_ns);
 void gpud_mover_end(struct gpud_mover *mover);
+bool gpud_mover_is_broken(const struct gpud_mover *mover);      /* its context, by an error that stays */
 /* Somebody waits for our driver calls to end. */
 bool gpud_mover_must_stop(void);
 /* Spans of the device by age, the oldest first. Lock held. */

@@ -5,6 +5,7 @@
 #include "wait.h"
 
 #include <sys/prctl.h>
+#include "captures.h"
 #include "lock.h"
 #include "turn.h"
 #include "window.h"
@@ -49,10 +50,12 @@ static void want(struct gpud_hold *hold, bool waits)
 /* The thread is held for want of the device lock, or no longer: the keeper asks for it as long as one is. */
 static void ask_for_lock(struct gpud_hold *hold, bool asks)
 {
-    if (asks && !hold->locked)
-        gpud_lock_wait(hold->device);
-    else if (!asks && hold->locked)
-        gpud_lock_wait_end(hold->device);
+    if (asks && !hold->locked) {
+        hold->captures = gpud_capture_is_own();
+        gpud_lock_wait(hold->device, hold->captures);
+    } else if (!asks && hold->locked) {
+        gpud_lock_wait_end(hold->device, hold->captures);
+    }
     hold->locked = asks;
 }
 

@@ -18,6 +18,7 @@ struct gpud_hold {
     bool asks;                  /* one of those that ask for the turn (turn.h) */
     bool full;                  /* the window had room, and then not */
     bool locked;                /* one of those that ask for the device lock (lock.h) */
+    bool captures;              /* … with a stream capture of its own open */
     bool waits;                 /* counted as one that wants the device: not while its job is paused */
 };
 

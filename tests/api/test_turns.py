@@ -111,6 +111,18 @@ def test_each_code_is_an_error_that_says_what_to_do(hook: FakeHook, code: int, k
         gpud.acquire(0)
 
 
+def test_of_several_devices_the_error_names_the_one_that_does_not_exist(hook: FakeHook) -> None:
+    hook.answer = errors.NO_DEVICE
+    with pytest.raises(gpud.TurnError, match=r"^device 7 does not exist"):
+        gpud.acquire([7, 0])
+
+
+def test_a_driver_that_does_not_start_may_be_that_of_a_forked_child(hook: FakeHook) -> None:
+    hook.answer = errors.SYSTEM
+    with pytest.raises(gpud.TurnError, match="CUDA does not survive the fork"):
+        gpud.acquire(0)
+
+
 def test_a_timeout_is_an_error_that_everybody_knows(hook: FakeHook) -> None:
     hook.answer = errors.TIMEOUT
     with pytest.raises(TimeoutError):
@@ -130,11 +142,21 @@ def test_a_timeout_that_is_none_is_refused(hook: FakeHook, timeout: float) -> No
     assert hook.taken == []
 
 
-@pytest.mark.parametrize("device", [-1, [], [0, -2], True, "0", [1.5]])
+@pytest.mark.parametrize("device", [-1, [], [0, -2], True, "0", [1.5], 2**31, 2**32, [0, 2**32]])
 def test_a_device_that_is_none_is_refused(hook: FakeHook, device: object) -> None:
     with pytest.raises(ValueError, match="device"):
         gpud.acquire(device)  # type: ignore[arg-type]
     assert hook.taken == []
+
+
+def test_the_greatest_ordinal_reaches_the_hook_as_it_is(hook: FakeHook) -> None:
+    gpud.acquire(2**31 - 1)
+    assert hook.taken == [(2**31 - 1,)]
+
+
+def test_gpud_aio_can_be_imported() -> None:
+    code = "import sys, gpud; assert 'gpud.aio' not in sys.modules; import gpud.aio as it; assert it is gpud.aio"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_reason_reaches_the_hook_by_every_way(hook: FakeHook) -> None:

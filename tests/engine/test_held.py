@@ -234,3 +234,22 @@ def test_the_words_of_turns_are_those_of_the_pages() -> None:
     from gpud.hooks._pages import lib
 
     assert held.TURN_HAS == lib.GPUD_TURN_HAS
+
+
+def test_memory_that_is_out_with_nobody_swapping_is_said_with_who_has_the_device() -> None:
+    world, client = one("class all { match any }")
+    other = world.ready(world.launch()[0])
+    assert text(world, client, publish.GATE_PAUSED, host_bytes=1 << 20) == (
+        "its memory is in host memory and finds no room on the device"
+    )
+    row = Counters(holding=1, hold_reason=publish.GATE_PAUSED, hold_since_ns=world.now - 3 * MS, lazy_bytes=1 << 20)
+    job = world.state.clients[other].job
+    rows = {(client, S0): row, (other, S0): Counters(used_bytes=5 << 20, host_bytes=2 << 20)}
+    shown = job_view(world.state, world.state.tenants[world.state.clients[client].job], rows, world.now, {})
+    assert shown.why is not None
+    assert shown.why.text == (
+        "held for 3ms: its memory is not on the device yet and finds no room on the device; "
+        f"job {job} (python) holds 3MiB there"
+    )
+    world, client = one("class all { match any } all.pause = true")
+    assert text(world, client, publish.GATE_PAUSED, host_bytes=1 << 20).startswith("it is paused")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from gpud.engine.lock_queue import Line, Turn
+from gpud.engine.lock_report import view, views
 from gpud.engine.publish import GATE_GRANT
 from gpud.engine.ticking import next_wakeup
 from gpud.model import effects as do
@@ -337,6 +338,23 @@ def test_work_that_cannot_end_goes_on_and_is_asked_again_later() -> None:
     assert only(w.ticks(SECOND, w.busy(one)), do.SendLockRevoked)
 
 
+def test_an_open_capture_keeps_the_gate_shut_and_is_named() -> None:
+    w = Turns()
+    one, two = w.low(), w.low()
+    w.ask(one)
+    w.ask(two)
+    w.ticks(11 * SECOND, w.busy(one))
+    w.ticks(2 * SECOND, w.busy(one))
+    effects = w.back(one, overrun=True, never=True)
+    assert only(effects, do.SendLockGranted) == []
+    assert w.holders() == [], "its epoch is out of its page: no launch of it passes"
+    assert ["capture is open" in record.text for record in only(effects, do.Record)] == [True]
+    assert only(w.back(one, overrun=True, never=True), do.Record) == [], "once"
+    text = view(w.state, w.state.tenants[w.turn.job], ZERO, w.now).text
+    assert "a stream capture is open in it; its gate is shut" in text
+    assert [e.client for e in only(w.back(one), do.SendLockGranted)] == [two]
+
+
 def test_a_word_about_an_older_grant_means_nothing() -> None:
     w = Turns()
     one = w.low()
@@ -455,10 +473,33 @@ def test_turns_begin_where_others_work_only_after_the_grace_and_end_with_the_pol
     t.react(ev.BoardChanged(board=turns, why="asked", reading=t.reading()))
     assert t.words(one).gate & GATE_GRANT
     assert only(t.ask(one), do.SendLockGranted) == []
-    assert only(t.ticks(2 * SECOND), do.SendLockGranted)
+    works = {one: Counters(active=1)}
+    assert only(t.ticks(1 * SECOND, works), do.SendLockGranted) == []
+    (said,) = views(t.state, t.state.tenants[t.state.clients[one].job], t.now)
+    assert said.text.endswith("and work from before may end first (grace of turns.gpol:5): job 1 (python)"), said.text
+    assert said.starts_ns == 1 * SECOND
+    assert only(t.ticks(1 * SECOND, works), do.SendLockGranted)
     t.react(ev.BoardChanged(board=board(("open", "class job { match any } arbitrate open {} ")), why="asked"))
     assert t.words(one).gate == 0
     assert t.state.locks.lines == {}
+
+
+def test_turns_begin_at_once_where_nobody_works_any_more() -> None:
+    w = World(running=board(("open", "class job { match any } arbitrate open {} ")))
+    t = Turns()
+    t.state, t.now = w.state, w.now
+    one, other = t.low(), t.low()
+    t.react(ev.BoardChanged(board=board(("turns", TURNS)), why="asked", reading=t.reading()))
+    assert only(t.ask(one), do.SendLockGranted) == []  # pages that were read before the gates were shut say nothing
+    assert t.state.locks.due_ns is not None
+    assert t.state.locks.due_ns - t.now <= 10 * MILLISECOND
+    busy = {one: Counters(), other: Counters(active=1)}
+    assert only(t.ticks(5 * MILLISECOND, busy), do.SendLockGranted) == []
+    unfinished = {one: Counters(), other: Counters(inflight=1)}
+    assert only(t.ticks(100 * MILLISECOND, unfinished), do.SendLockGranted) == []
+    idle = {one: Counters(), other: Counters()}
+    (granted,) = only(t.ticks(100 * MILLISECOND, idle), do.SendLockGranted)
+    assert granted.client == one
 
 
 def test_a_daemon_that_ends_opens_every_gate() -> None:

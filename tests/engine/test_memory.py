@@ -266,6 +266,15 @@ def test_another_policy_ends_the_wait() -> None:
     assert replies(world.react(ev.BoardChanged(board=more, reading=reading))) == [(one, 9, YES)]
 
 
+def test_who_waits_below_a_limit_tries_again_when_the_limit_is_lifted() -> None:
+    world, one, _ = silver()
+    asks(world, one, 100 * MIB, 7, c1=200 * MIB)
+    reading = world.reading({one: Counters(reserved_bytes=200 * MIB)})
+    none = board(("limits", "class all { match any }"))
+    assert replies(world.react(ev.BoardChanged(board=none, reading=reading))) == [(one, 7, YES)]
+    assert replies(asks(world, one, 100 * MIB, 7, c1=200 * MIB)) == [(one, 7, NO_DEVICE)], "the driver had none either"
+
+
 def test_a_full_device_is_waited_for_until_others_give_or_the_driver_says_so() -> None:
     world, one, _ = silver()
     other = world.ready(world.launch()[0])

@@ -15,7 +15,7 @@ from gpud.model.effects import Effect
 from gpud.model.ids import ClientId
 from gpud.model.knobs import MEMORY_SWAP, MEMORY_WAIT
 from gpud.model.units import MILLISECOND, SECOND
-from tests.engine.conftest import GIB, UUID, asks, by, new_state, only
+from tests.engine.conftest import GIB, UUID, asks, board, by, new_state, only
 from tests.engine.swaps import MIB, SWAPS, ZERO, Swaps
 
 
@@ -120,7 +120,20 @@ def test_who_finds_less_than_there_should_be_gets_more() -> None:
     assert w.has(two)
 
 
-@pytest.mark.parametrize("code", [memory_swap.DONE, memory_swap.FAILED])
+def test_a_broken_context_is_named_and_asked_again_no_more_than_once_a_minute() -> None:
+    w = Swaps()
+    one = w.fill(700 * MIB)
+    two = w.join(lazy=700 * MIB)
+    (asked,) = only(w.passes(one, two), do.SwapOut)
+    (record,) = only(w.leaves(asked, 0, memory_swap.BROKEN), do.Record)
+    assert "broken its CUDA context" in record.text
+    assert "cannot leave: end it" in memory_swap.moving(w.state, one, ZERO)
+    effects = [effect for _ in range(58) for effect in w.look(SECOND)]
+    assert only(effects, do.SwapOut) == []
+    assert [e.text for e in only(effects, do.Record) if "could not" in e.text] == []
+
+
+@pytest.mark.parametrize("code", [memory_swap.DONE, memory_swap.FAILED, memory_swap.BROKEN])
 def test_who_cannot_let_go_keeps_its_memory_and_the_next_one_waits_in_line_again(code: int) -> None:
     w = Swaps()
     one = w.fill(700 * MIB)
@@ -438,3 +451,18 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+@pytest.mark.parametrize(
+    "after", ["class job { match any } arbitrate exclusive { max_hold = 10s }", "class job { match any }"]
+)
+def test_when_swapping_ends_hooks_are_woken_once_their_pages_say_so(after: str) -> None:
+    w = Swaps()
+    one, other = w.fill(100 * MIB), w.join()
+    effects = w.react(ev.BoardChanged(board=board(("p", after)), reading=w.reading()))
+    woken = only(effects, do.SendLockAgain)
+    assert [(effect.client, effect.slots) for effect in woken] == [(one, {ZERO}), (other, {ZERO})]
+    (written,) = only(effects, do.Reloaded)
+    assert effects.index(written) < effects.index(woken[0])
+    again = w.react(ev.BoardChanged(board=board(("p", after + " "), ("q", "")), reading=w.reading()))
+    assert only(again, do.SendLockAgain) == []

@@ -134,3 +134,22 @@ def test_changes_are_bounded() -> None:
     found = changes(board(), board(BODY + rules))
     assert len(found) == MOST + 1
     assert found[-1] == "! 0 and 50 more"
+
+
+def test_memory_that_is_out_when_swapping_ends_is_remarked() -> None:
+    turns = "class job { match any } arbitrate exclusive { max_hold = 1s } "
+    swaps, plain = board(turns + "swap { tiers = [host(max = 1GiB)] }"), board(turns)
+
+    def remarks(before: Board, after: Board, out: dict[int, set[int]]) -> list[str]:
+        views = plan(before, after, [(0, UUID, 0), (1, OTHER, 1)], out)
+        return [change.text for view in views for change in view.changes if change.sign == "!"]
+
+    assert remarks(swaps, plain, {0: {7}, 1: {7, 8}}) == [
+        "memory is not swapped any more: 2 jobs have memory out of the device, and they wait until there is room for it"
+    ]
+    assert remarks(swaps, OPEN, {1: {7}}) == [
+        "memory is not swapped any more: 1 job has memory out of the device, and it waits until there is room for it"
+    ]
+    assert remarks(swaps, plain, {}) == []
+    assert remarks(plain, swaps, {0: {7}}) == []
+    assert remarks(swaps, board(turns + "swap { tiers = [host(max = 2GiB)] }"), {0: {7}}) == []

@@ -227,6 +227,59 @@ static void stream_ends_during_a_capture(void)
     is_late_until_all_ends(5);
 }
 
+/* While a capture is open nothing passes after the deadline either, but what is captured; as it ends, the device is given back. */
+static void capture_is_open(void)
+{
+    CUstream captured = fake_stream();
+    pthread_t thread;
+
+    attach_with_turns();
+    take_a_turn(5);
+    fake_begin_capture(captured);
+    release();
+    ask_back(5, 20 * GPUD_MILLISECOND);
+    expect(GPUD_MSG_LOCK_BACK, 5, GPUD_LOCK_OVERRUN | GPUD_LOCK_NEVER);
+    pthread_create(&thread, NULL, launch_on, NULL);
+    EVENTUALLY(is_held(), "a launch of another thread is held");
+    uint32_t before = gpud_load(&launches);
+    for (int i = 0; i < 100; i++)
+        fake_launch(captured, 0, 0);        /* not held, or the test would never end */
+    CHECK(state() == GPUD_LOCK_LEAVES && gpud_load(&launches) == before, "it stays shut");
+    fake_end_capture(captured);
+    CHECK(expect_back_and_asked(5, 0) != 0, "given back, and asked for again");
+    grant(6);
+    expect(GPUD_MSG_LOCK_IS_IN, 6, 0);
+    EVENTUALLY(gpud_load(&launches) > before, "goes on");
+    gpud_store(&stop, 1);
+    pthread_join(thread, NULL);
+}
+
+static void *captures_and_launches(void *captured)
+{
+    fake_context(0);
+    fake_begin_capture(captured);
+    fake_launch(stream, 0, 0);
+    fake_end_capture(captured);
+    return captured;
+}
+
+/* The thread that is to end the capture is held itself: waiting does not end it. */
+static void capture_waits_for_the_device(void)
+{
+    pthread_t thread;
+
+    attach_with_turns();
+    take_a_turn(5);
+    fake_launch(stream, 0, FAKE_SPINS);
+    release();
+    ask_back(5, 0);
+    expect(GPUD_MSG_LOCK_BACK, 5, GPUD_LOCK_OVERRUN);
+    pthread_create(&thread, NULL, captures_and_launches, fake_stream());
+    expect(GPUD_MSG_LOCK_BACK, 5, GPUD_LOCK_NEVER);
+    fake_release();
+    pthread_join(thread, NULL);
+}
+
 static uint32_t began, go_on;
 static void *launches_per_thread(void *unused)
 {
@@ -285,7 +338,9 @@ int main(int argc, char **argv)
         { "new_pages", new_pages }, { "without_gate", without_gate }, { "old_driver", old_driver }, { "copy", copy },
         { "launch_in_the_driver", launch_in_the_driver },
         { "no_turns_in_between", no_turns_in_between }, { "some_context_ends", some_context_ends },
-        { "stream_ends_during_a_capture", stream_ends_during_a_capture }, { "threads_at_the_gate", threads_at_the_gate },
+        { "stream_ends_during_a_capture", stream_ends_during_a_capture }, { "capture_is_open", capture_is_open },
+        { "capture_waits_for_the_device", capture_waits_for_the_device },
+        { "threads_at_the_gate", threads_at_the_gate },
         { "threads_elsewhere", threads_elsewhere },
     };
     (void)argc;

@@ -1,7 +1,8 @@
 /* test_trouble.c: no daemon, one that is silent, refuses, or talks nonsense; limits; settings that make no sense. */
 #define _GNU_SOURCE
-#include <poll.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "cases.h"
+#include "host_slots.h"
 #include "session.h"
 
 static void no_daemon(void)
@@ -103,6 +105,76 @@ static void too_many_files(void)
     player_attach(&player);
     fake_launch(stream, 0, 0);
     CHECK(counted() == 1, "attached once there are descriptors");
+}
+
+static int player_slots;        /* a memfd of one unit of host memory */
+
+static void fill_table(struct rlimit *before)
+{
+    struct rlimit tight;
+    int fd = 3;
+
+    getrlimit(RLIMIT_NOFILE, before);
+    tight = *before;
+    tight.rlim_cur = 1024;
+    setrlimit(RLIMIT_NOFILE, &tight);
+    while (fd >= 0)
+        fd = fcntl(stderr_pipe, F_DUPFD_CLOEXEC, 3);
+    CHECK(errno == EMFILE, "the table is full: %s", strerror(errno));
+}
+
+static void send_slots(uint64_t request)
+{
+    struct gpud_msg_memory slots = { { GPUD_WIRE_MAGIC, GPUD_MSG_SLOTS, sizeof slots }, 0, 0, request, GPUD_HOST_UNIT, 0 };
+
+    player_send(&player, &slots, sizeof slots, &player_slots, 1);
+}
+
+/* The program has all descriptors that it may have: those that packets bring are received by numbers kept for that, each time. */
+static void full_table(void)
+{
+    struct rlimit before;
+    uint64_t has = gpud_load(&gpud_host_bytes);
+
+    player_listen(&player);
+    client_initialise();
+    player_slots = memfd_create("gpud-test", MFD_CLOEXEC);
+    CHECK(ftruncate(player_slots, GPUD_HOST_UNIT) == 0, "a memfd");
+    player_attach(&player);
+    fill_table(&before);
+    for (uint64_t i = 1; i <= 3; i++) {
+        send_slots(i);
+        EVENTUALLY(gpud_load(&gpud_host_bytes) == has + i * GPUD_HOST_UNIT, "%llu times host memory", (unsigned long long)i);
+    }
+    CHECK(says("") && said[0] == 0, "nothing is said: %s", said);
+    setrlimit(RLIMIT_NOFILE, &before);
+    CHECK(gpud_load(&gpud_managed) && !player_closed(&player, 50), "the session is alive");
+}
+
+/* The limit is lowered to nothing: no number can be kept. The session goes on without what the packet brought. */
+static void no_spare(void)
+{
+    struct rlimit before, none;
+    uint64_t has = gpud_load(&gpud_host_bytes);
+    struct gpud_peer_page peer = { .generation = 77, .present = 5 };
+
+    player_listen(&player);
+    client_initialise();
+    player_slots = memfd_create("gpud-test", MFD_CLOEXEC);
+    CHECK(ftruncate(player_slots, GPUD_HOST_UNIT) == 0, "a memfd");
+    int page = player_page(GPUD_PAGE_PRESENCE, GPUD_PRESENCE_BYTES, 77);
+    player_attach(&player);
+    getrlimit(RLIMIT_NOFILE, &before);
+    none = before;
+    none.rlim_cur = 3;
+    setrlimit(RLIMIT_NOFILE, &none);
+    send_slots(1);
+    EVENTUALLY(says("stays there; raise `ulimit -n`"), "says what follows: %s", said);
+    CHECK(!player_peers(&player, &peer, 1, &page, 1), "the peer is answered for, and not mapped");
+    CHECK(gpud_load(&gpud_host_bytes) == has, "no host memory");
+    setrlimit(RLIMIT_NOFILE, &before);
+    CHECK(gpud_load(&gpud_managed) && !player_closed(&player, 50), "the session is alive");
+    CHECK(player_peers(&player, &peer, 1, &page, 1), "and maps the peer as there is room");
 }
 
 /* The limit is reached when the pages arrive. */
@@ -276,6 +348,8 @@ static const struct session_case cases[] = {
     { "refused unread", refused_unread },
     { "too many files", too_many_files },
     { "no room for pages", no_room_for_pages },
+    { "full table", full_table },
+    { "no spare", no_spare },
     { "nonsense", nonsense },
     { "nonsense by socket", nonsense_by_socket },
     { "settings", settings },

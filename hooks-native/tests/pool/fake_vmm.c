@@ -424,11 +424,12 @@ static CUresult lock_pages(void *at, size_t bytes, unsigned int flags)
     return vmm_refuse_register;
 }
 
-void vmm_end_context(void)
+void vmm_end_context(bool stays)
 {
     stack[0]->dead = true;
     stack[0]->life++;
-    depth = 0;
+    depth = stays;
+    gpud_word_raise(0, 0);
 }
 
 static CUresult default_pool(CUmemoryPool *pool, CUdevice device)
@@ -447,6 +448,7 @@ static CUresult is_capturing(CUstream stream, int *status)
 static CUresult stream_query(CUstream stream)
 {
     (void)stream;
+    CALLED();
     return CUDA_SUCCESS;
 }
 

@@ -24,7 +24,7 @@ static inline struct gpud_control_device *vmm_control(uint32_t device)
     return &((struct gpud_control_page *)(void *)gpud_region.control)->device[device];
 }
 CUcontext vmm_context(int device, int which);   /* made current; `which` 0 or 1 */
-void vmm_end_context(void);                     /* the current one, until vmm_context has it again: as cuDevicePrimaryCtxReset */
+void vmm_end_context(bool stays);               /* the current one (and it stays current), until vmm_context has it again: as cuDevicePrimaryCtxReset */
 CUstream vmm_stream(int which);
 /* Host slots of so many bytes are added. */
 void vmm_host(uint64_t bytes);

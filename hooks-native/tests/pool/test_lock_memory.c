@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "fake_vmm.h"
 #include "gate.h"
+#include "launch.h"
 #include "lock.h"
 #include "session.h"
 
@@ -242,6 +243,81 @@ static void in_parts(void)
         CHECK(*(unsigned char *)(uintptr_t)more[i] == i && gpud_pool_free(more[i]) == CUDA_SUCCESS, "contents");
 }
 
+static uint64_t idle(void)
+{
+    return gpud_pool_counts(SLOT).idle;
+}
+
+/* Has the device, and has freed memory: it is kept for the next allocation. */
+static void keeps_some(uint64_t epoch)
+{
+    CUdeviceptr more[2];
+
+    granted(epoch);
+    step();
+    for (int i = 0; i < 2; i++)
+        CHECK(gpud_pool_alloc(&more[i], BYTES) == CUDA_SUCCESS, "memory");
+    for (int i = 0; i < 2; i++)
+        CHECK(gpud_pool_free(more[i]) == CUDA_SUCCESS, "free");
+    CHECK(idle() >= BYTES && gpud_pool_resident(SLOT) == BYTES + idle(), "kept: %lu", (unsigned long)idle());
+}
+
+/* What is kept in no use never stands beside what lacks memory: the daemon would take both together for what it needs. */
+static void kept_and_lacking(void)
+{
+    CUdeviceptr more;
+
+    keeps_some(70);
+    set(GPUD_GATE_GRANT, 0);
+    step();
+    step();
+    CHECK(gpud_pool_alloc(&more, 3 * BYTES) == CUDA_SUCCESS && gpud_pool_lacks(SLOT) == 3 * BYTES, "addresses without memory");
+    CHECK(idle() == 0 && gpud_pool_resident(SLOT) == BYTES, "%lu bytes count as on the device", (unsigned long)gpud_pool_resident(SLOT));
+    granted(71);
+    gpud_lock_devices[SLOT].bytes = 4 * BYTES;
+    step();
+    CHECK(gpud_lock_devices[SLOT].state == GPUD_LOCK_HAS && gpud_pool_lacks(SLOT) == 0, "all of it is in");
+    CHECK(gpud_pool_free(more) == CUDA_SUCCESS, "free");
+}
+
+/* Memory is not swapped any more: nobody would ask for what is kept. What is freed later is not kept at all. */
+static void kept_and_not_swapped(void)
+{
+    uint32_t flags = gpud_load(&vmm_control(SLOT)->memory_flags);
+    CUdeviceptr more;
+
+    keeps_some(72);
+    CHECK(gpud_pool_alloc(&more, 3 * BYTES) == CUDA_SUCCESS, "memory");
+    gpud_pool_free(more);
+    keeps_some(73);
+    gpud_store(&vmm_control(SLOT)->memory_flags, 0);
+    step();
+    CHECK(idle() == 0, "kept with nobody to ask for it");
+    gpud_store(&vmm_control(SLOT)->memory_flags, flags);
+    CHECK(gpud_pool_alloc(&more, BYTES) == CUDA_SUCCESS, "memory");
+    gpud_store(&vmm_control(SLOT)->memory_flags, 0);
+    CHECK(gpud_pool_free(more) == CUDA_SUCCESS && idle() == 0 && gpud_pool_resident(SLOT) == BYTES, "freed, and not kept");
+    gpud_store(&vmm_control(SLOT)->memory_flags, flags);
+    keeps_some(74);
+    set(0, 0);
+    CHECK(gpud_pool_give_idle(gpud_thread.ordinal) && idle() == 0 && !gpud_pool_give_idle(gpud_thread.ordinal), "given back once, when asked");
+}
+
+/* Each attempt leaves something in no use behind, and finds no room: who asks is not sent round for ever, past the daemon's line. */
+static void kept_by_the_attempt(void)
+{
+    struct gpud_charge charge = { .ordinal = gpud_thread.ordinal };
+    bool again[4];
+
+    keeps_some(75);
+    for (int i = 0; i < 4; i++) {
+        CUdeviceptr more;
+        CHECK(gpud_pool_alloc(&more, BYTES) == CUDA_SUCCESS && gpud_pool_free(more) == CUDA_SUCCESS && idle() >= BYTES, "kept");
+        again[i] = gpud_reserved(&charge, 0, BYTES, CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    CHECK(again[0] && !again[1] && again[2] && !again[3], "%d %d %d %d", again[0], again[1], again[2], again[3]);
+}
+
 int main(void)
 {
     vmm_start(320 * MIB);
@@ -256,6 +332,9 @@ int main(void)
         allocated_while_away(copy);
     }
     in_parts();
+    kept_and_lacking();
+    kept_and_not_swapped();
+    kept_by_the_attempt();
     CHECK(vmm_violations == 0, "the driver was used wrongly");
     return check_summary("lock_memory");
 }

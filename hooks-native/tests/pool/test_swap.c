@@ -233,10 +233,13 @@ static void test_reset(void)
 {
     vmm_refuse_register = CUDA_SUCCESS;
     CUcontext context = vmm_context(0, 0);
-    vmm_end_context();
+    CHECK(gpud_pool_takes(4 * MIB), "it is alive");
+    vmm_end_context(true);
     gpud_pool_context_gone(0, NULL);
+    CHECK(!gpud_pool_takes(4 * MIB) && !gpud_pool_takes(4 * MIB), "memory for what has ended would never come in: the driver answers");
     CHECK(gpud_host_unpinned == 0, "nobody has been asked yet");
     CHECK(vmm_context(0, 0) == context, "the driver gives it the same value");
+    CHECK(gpud_pool_takes(4 * MIB), "alive again");
     vmm_live.registered = 0;
     CUdeviceptr at = get(4 * MIB, 5);
     out(4 * MIB, GPUD_SWAP_DONE);
@@ -265,6 +268,22 @@ static void test_many_regions(void)
         CHECK(unit == UINT32_MAX && wrong == 0, "%llu wrong", (unsigned long long)wrong);
     }
     gpud_host_give(first);
+}
+
+/* Every call in a context that a kernel's error has broken answers so: nothing leaves, and the host's memory is not to blame. */
+static void test_broken(void)
+{
+    CUdeviceptr at = get(6 * MIB, 7);
+    uint64_t moved, unpinned = gpud_host_unpinned;
+
+    vmm_host(8 * MIB);
+    vmm_fail(2, CUDA_ERROR_ILLEGAL_ADDRESS, true);      /* making the context current is no work in it */
+    enum gpud_swap_result result = gpud_swap_out(SLOT, 6 * MIB, 0, &moved);
+    CHECK(result == GPUD_SWAP_BROKEN && moved == 0, "%d, %llu left", result, (unsigned long long)moved);
+    CHECK(gpud_host_unpinned == unpinned, "not refused");
+    vmm_fail(0, CUDA_SUCCESS, false);
+    CHECK(out(6 * MIB, GPUD_SWAP_DONE) == 6 * MIB && in(GPUD_SWAP_DONE) == 6 * MIB && holds(at, 6 * MIB, 7), "as it was");
+    clear(&at, 1);
 }
 
 /* A host copy that has changed never reaches the device, and nothing waits for it: the rest comes in, the program goes on. */
@@ -302,6 +321,7 @@ int main(void)
     test_refused();
     test_reset();
     test_many_regions();
+    test_broken();
     test_corrupt();
     CHECK(vmm_violations == 0 && gpud_chunk_lost == 0, "wrong uses");
     return check_summary("pool swap");
