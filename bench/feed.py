@@ -5,7 +5,7 @@ median of several. `training`: all jobs launch without end, so that every row is
 none does anything. Each watcher is a connection whose steps somebody takes and does not look at.
 
 And without a daemon, on a node made of events where every row is another one at every step: CPU time of making the
-rows, of the step with its bytes, and of keeping them in the journal.
+rows, of the step with its bytes, and of keeping them in the journal; and what an hour of them takes there.
 """
 
 import socket
@@ -23,15 +23,15 @@ from bench.report import Row, arguments, emit, row_of_runs
 from bench.scale import DEVICES, Crowd, percent, policies
 from gpud.control import wire
 from gpud.control.feed_frames import Encoded
-from gpud.engine.journal import Journal
-from gpud.engine.live import Facts, Live, step
+from gpud.engine.journal import MOST_BYTES, STEP_NS, Journal
+from gpud.engine.live import Facts, Live, Rows, step
 from gpud.model.policy_views import SetView
 from gpud.model.units import MILLISECOND
 from gpud.testing.node import Node
 
 JOBS_EACH, INTERVAL_MS, MORE = 25, 500, 4
 ROUNDS, ROUND_S = 5, 4.0
-STEPS = 200
+STEPS, HOUR = 200, 3600
 LOADS = ("training", "idle")
 
 
@@ -101,15 +101,22 @@ def rows_of(node: Node, load: str, rounds: int, seconds: float) -> Iterator[Row]
     yield Row(name=f"{prefix}_step_kib", value=statistics.median(sizes) / 1024, unit="KiB")
 
 
-def steps_ms(jobs: int, steps: int) -> tuple[float, float, float]:
-    """CPU time in ms, the median: of the rows, of a step and its bytes, of a second in the journal."""
-    crowd, live, encoded = FeedState(jobs, DEVICES), Live(Facts()), Encoded()
-    journal, before = Journal(crowd.now), None
-    running = SetView(number=1, digest="d", directory="/p", applied=None, since_ns=1, how="start", probation_ns=0)
-    found: list[tuple[int, int, int]] = []
-    for number in range(1, steps + 1):
-        sums, levels = crowd.step(INTERVAL_MS * MILLISECOND)
-        histograms = dict.fromkeys(live.wanted(sums, crowd.now), (number,) * 32)
+class Looked:
+    """What is looked at of a node made of events."""
+
+    def __init__(self, jobs: int) -> None:
+        self.crowd, self._live = FeedState(jobs, DEVICES), Live(Facts())
+        self._running = SetView(
+            number=1, digest="d", directory="/p", applied=None, since_ns=1, how="start", probation_ns=0
+        )
+        self.number = 0
+
+    def after(self, ns: int) -> tuple[Rows, int]:
+        """The rows when so much time has passed, and the CPU time in ns of making them."""
+        crowd, live = self.crowd, self._live
+        self.number += 1
+        sums, levels = crowd.step(ns)
+        histograms = dict.fromkeys(live.wanted(sums, crowd.now), (self.number,) * 32)
         began = time.thread_time_ns()
         rows = live.look(
             crowd.state,
@@ -118,20 +125,39 @@ def steps_ms(jobs: int, steps: int) -> tuple[float, float, float]:
             crowd.now,
             offset=0,
             driver="ok",
-            policy_set=running,
+            policy_set=self._running,
             histograms=histograms,
         )
-        looked = time.thread_time_ns()
-        encoded.answers(step(before, rows, number))
+        return rows, time.thread_time_ns() - began
+
+
+def steps_ms(jobs: int, steps: int) -> tuple[float, float, float]:
+    """CPU time in ms, the median: of the rows, of a step and its bytes, of a second in the journal."""
+    looked, encoded = Looked(jobs), Encoded()
+    journal, before = Journal(looked.crowd.now), None
+    found: list[tuple[int, int, int]] = []
+    for _ in range(steps):
+        rows, took = looked.after(INTERVAL_MS * MILLISECOND)
+        began = time.thread_time_ns()
+        encoded.answers(step(before, rows, looked.number))
         sent = time.thread_time_ns()
         journal.keep(rows)
-        found.append((looked - began, sent - looked, time.thread_time_ns() - sent))
+        found.append((took, sent - began, time.thread_time_ns() - sent))
         before = rows
     look, send, keep = (statistics.median(times) / 1e6 for times in zip(*found[1:], strict=True))
     return look, send, keep
 
 
-def rows_without_daemon(steps: int) -> Iterator[Row]:
+def hour_mib(jobs: int, steps: int) -> float:
+    """Of so many seconds in a journal that has no bounds but its hour."""
+    looked = Looked(jobs)
+    journal = Journal(looked.crowd.now, most_bytes=1 << 40)
+    for _ in range(steps):
+        journal.keep(looked.after(STEP_NS)[0])
+    return journal.bytes / (1 << 20)
+
+
+def rows_without_daemon(steps: int, hour: int) -> Iterator[Row]:
     jobs = JOBS_EACH * DEVICES
     look, send, keep = steps_ms(jobs, steps)
     yield Row(name=f"feed_{jobs}jobs_rows_ms", value=look, unit="ms of CPU")
@@ -139,12 +165,14 @@ def rows_without_daemon(steps: int) -> Iterator[Row]:
     yield Row(name=f"feed_{jobs}jobs_journal_ms", value=keep, unit="ms of CPU")
     per_second = (look + send) * 1e3 / INTERVAL_MS / 1e3 * 100
     yield Row(name=f"feed_{jobs}jobs_made_cpu_percent", value=per_second, unit="% of a core", target=1.0)
+    kept = hour_mib(jobs, hour)
+    yield Row(name=f"feed_{jobs}jobs_journal_hour_mib", value=kept, unit="MiB", target=MOST_BYTES >> 20)
 
 
 def main() -> None:
     options = arguments(__doc__ or "", quick=True).parse_args()
     rounds, seconds = (1, 1.0) if options.quick else (ROUNDS, ROUND_S)
-    rows = list(rows_without_daemon(20 if options.quick else STEPS))
+    rows = list(rows_without_daemon(*((20, 60) if options.quick else (STEPS, HOUR))))
     with (
         program(NATIVE / "crowd.c") as binary,
         own_policies(policies()["preempt"]) as directory,

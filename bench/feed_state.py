@@ -1,6 +1,8 @@
 """A node with many jobs, made of events: for what is measured without a daemon. All of them do something all the
 time."""
 
+from random import Random
+
 from gpud.engine.in_words import Levels
 from gpud.engine.reducer import react
 from gpud.engine.state import State
@@ -34,6 +36,10 @@ class Crowd:
         for job in range(jobs):
             self._begin(job, uuids[job % devices])
         self._steps = 0
+        self._random = Random(1)
+        """Of amounts that nobody can foretell: others the journal would pack into next to nothing."""
+        self._so_far: dict[ClientId, list[int]] = {}
+        """Launches, time held, time spent."""
 
     def _react(self, event: ev.Event) -> None:
         react(self.state, event, self.now)
@@ -58,23 +64,27 @@ class Crowd:
         """Time passes: what pages and levels say then."""
         self.now += ns
         self._steps += 1
+        random, milliseconds = self._random, ns // MILLISECOND
         sums: dict[tuple[ClientId, Slot], Counters] = {}
         levels: dict[tuple[int, Slot], Level] = {}
         for client in self.state.clients.values():
             for slot in client.slots():
                 is_high = client.id % 4 == 1
+                more = [random.randrange(most * milliseconds) for most in (2, MILLISECOND, 50_000)]
+                so_far = self._so_far.setdefault(client.id, [0, 0, 0])
+                so_far[:] = launches, held_ns, spent_ns = [was + new for was, new in zip(so_far, more, strict=True)]
                 sums[client.id, slot] = Counters(
-                    entered=self._steps * 500 + client.id,
+                    entered=launches,
                     held=self._steps * 3,
-                    held_ns=self._steps * client.id * MILLISECOND,
+                    held_ns=held_ns,
                     used_bytes=GIB,
                     reserved_bytes=GIB,
-                    spent_ns=self._steps * client.id * MILLISECOND,
+                    spent_ns=spent_ns,
                     active=1,
                     holding=not is_high,
                     hold_reason=0 if is_high else 2,
                     hold_peer=0,
-                    hold_since_ns=0 if is_high else self.now - MILLISECOND,
+                    hold_since_ns=0 if is_high else self.now - random.randrange(2 * MILLISECOND),
                 )
                 job = self.state.clients[client.id].job
                 levels[job, slot] = Level(
@@ -86,6 +96,6 @@ class Crowd:
                     share_ppm=40_000,
                     at_ns=self.now,
                     spent=(),
-                    busy_ppm=30_000 + 1000 * (self._steps % 7),
+                    busy_ppm=random.randrange(100_000),
                 )
         return sums, levels  # type: ignore[return-value]

@@ -2,16 +2,21 @@
 that nobody hears of; and what a bad endpoint does to a loop that must not wait."""
 
 import gc
+import importlib.util
 import os
 import random
 import statistics
+import subprocess
+import sys
 import threading
 import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import trio
 from attrs import define, field
@@ -43,6 +48,22 @@ DAY_TURNS = 86_400
 """One a second."""
 LAG_S = 5.0
 SPANS_PER_S = 1_000
+ENDS = 5
+ENDING = """
+import sys
+import trio
+from bench.telemetry import play
+from gpud.model.units import MILLISECOND
+from gpud.telemetry.exporter import Exporter
+async def main():
+    exporter = Exporter(sys.argv[1], {"service.name": "bench"}, "0")
+    play(25, 1, exporter.put, 100 * MILLISECOND)
+    print("ready", flush=True)
+    await trio.to_thread.run_sync(sys.stdin.read)
+    await exporter.aclose()
+trio.run(main)
+"""
+"""A process that sends spans, and ends when its input does."""
 
 
 @define
@@ -254,11 +275,59 @@ def endpoints() -> list[Row]:
     return rows
 
 
+@contextmanager
+def hanging_grpc() -> Iterator[str]:
+    """URL of one that takes every call, and answers none."""
+    import grpc  # type: ignore[import-untyped]
+
+    over = threading.Event()
+
+    class Answerless(grpc.GenericRpcHandler):  # type: ignore[misc]
+        def service(self, _: object) -> object:
+            return grpc.unary_unary_rpc_method_handler(lambda *_: over.wait() and b"")
+
+    server = grpc.server(futures.ThreadPoolExecutor(4), handlers=[Answerless()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        over.set()
+        server.stop(None).wait()
+
+
+def ends() -> Iterator[Row]:
+    """From the word to end to the end of a whole process, beside an endpoint that has not answered."""
+    hanging = {"http": ("http/protobuf", receiving(False))}
+    if importlib.util.find_spec("grpc") is not None:
+        hanging["grpc"] = ("grpc", hanging_grpc())
+    for name, (protocol, endpoint) in hanging.items():
+        with endpoint as url:
+            environment = {**os.environ, "OTEL_EXPORTER_OTLP_PROTOCOL": protocol, "OTEL_BSP_SCHEDULE_DELAY": "20"}
+            yield row_of_runs(f"end_process_{name}_s", [end_s(url, environment) for _ in range(ENDS)], "s", 2.0)
+
+
+def end_s(url: str, environment: dict[str, str]) -> float:
+    command = [sys.executable, "-c", ENDING, url]
+    root = Path(__file__).parents[1]
+    with subprocess.Popen(
+        command, env=environment, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.5)  # it has sent what it has, and waits
+        began = time.monotonic()
+        process.stdin.close()
+        assert process.wait() == 0
+        return time.monotonic() - began
+
+
 def main() -> None:
     options = arguments(__doc__ or "").parse_args()
     for name in [name for name in os.environ if name.startswith("OTEL_")]:
         del os.environ[name]
-    emit("telemetry", "no device: scripted events", [*costs(), *day(), *endpoints()], options.json)
+    emit("telemetry", "no device: scripted events", [*costs(), *day(), *endpoints(), *ends()], options.json)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""What `gpud top` costs whoever watches: 200 jobs on 8 devices, two steps a second, on a terminal of 200 × 60."""
+"""What `gpud top`, as installed, costs whoever watches: 200 jobs on 8 devices, two steps a second, on a terminal of
+200 × 60."""
 
 import fcntl
 import itertools
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,8 +30,8 @@ COLUMNS, LINES = 200, 60
 PAINTS = 7
 WARM_S, WATCH_S, WATCHES = 4.0, 10.0, 3
 PATIENCE_S = 30.0
-TOP = "import sys; from gpud.tui.main import run; from gpud.tui.options import Options; sys.exit(run(Options()))"
-STATIC = f"""
+TOP = [str(Path(sys.executable).with_name("gpud")), "top"]
+STATIC = [sys.executable, "-c", f"""
 from textual.app import App
 from textual.widgets import DataTable
 class Static(App):
@@ -42,7 +43,7 @@ class Static(App):
         for row in range({JOBS}):
             table.add_row(*(f"serve {{row}} {{at}}" for at in range(12)))
 Static().run()
-"""
+"""]  # fmt: skip
 """The contrast: Textual alone, with as large a table in which nothing ever changes."""
 
 
@@ -83,7 +84,7 @@ class Shown:
 
 
 @contextmanager
-def shown(program: str, runtime_dir: Path) -> Iterator[Shown]:
+def shown(command: Sequence[str], runtime_dir: Path) -> Iterator[Shown]:
     """Ended with the context, as by a terminal that is closed."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
@@ -96,9 +97,8 @@ def shown(program: str, runtime_dir: Path) -> Iterator[Shown]:
     environment.pop("NO_COLOR", None)
     began_s = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-c", program], stdin=theirs, stdout=theirs, stderr=theirs, env=environment,
-        start_new_session=True,
-    )  # fmt: skip
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+    )
     os.close(theirs)
     try:
         yield Shown(process, ours, began_s)
@@ -116,17 +116,17 @@ def steps() -> Iterator[Feed]:
 STEPS: list[Feed] = list(Script(JOBS, DEVICES).steps(int((WARM_S + WATCHES * WATCH_S) / STEP_S) + 40))
 
 
-def paints_ms(program: str, text: bytes, runtime_dir: Path) -> list[float]:
+def paints_ms(command: Sequence[str], text: bytes, runtime_dir: Path) -> list[float]:
     found = []
     for _ in range(PAINTS):
-        with shown(program, runtime_dir) as screen:
+        with shown(command, runtime_dir) as screen:
             found.append(screen.until(text))
     return found
 
 
-def watched(program: str, text: bytes, runtime_dir: Path) -> tuple[list[float], float, float]:
+def watched(command: Sequence[str], text: bytes, runtime_dir: Path) -> tuple[list[float], float, float]:
     """Percent of a core in each of some spans, then resident MiB, and bytes drawn a second."""
-    with shown(program, runtime_dir) as screen:
+    with shown(command, runtime_dir) as screen:
         screen.until(text)
         screen.watch(WARM_S)
         found, drawn = [], 0

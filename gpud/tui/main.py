@@ -1,14 +1,17 @@
 """Entry of `gpud top`. What draws is imported last: the daemon answers meanwhile."""
 
+import contextlib
 import os
 import select
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from gpud.config import load_config
 from gpud.control.client import Client
 from gpud.model.errors import NoDaemon, UsageError
+from gpud.model.live_views import Feed
 from gpud.tui.draw.view import View
 from gpud.tui.feed import FeedThread, LiveSource, ReplaySource, Source
 from gpud.tui.filter import FilterError, parse_filter
@@ -17,6 +20,7 @@ from gpud.tui.look import LOOKS, Look, choose_look
 from gpud.tui.model import NodeModel
 from gpud.tui.options import Options
 from gpud.tui.recording import Recorder, Recording
+from gpud.tui.text import clean
 
 
 def run(options: Options) -> int:
@@ -26,7 +30,6 @@ def run(options: Options) -> int:
         return _once(options, view, look)
     if not all(map(os.isatty, (0, 1, 2))):  # Textual draws on stderr
         raise UsageError("gpud top needs a terminal; --once prints one screen, --json one document")
-    recorder = Recorder(options.record) if options.record is not None else None
     if options.replay is not None:
         recording, asked = Recording(options.replay), Recording(options.replay)
         view.replay = options.replay.name
@@ -39,6 +42,7 @@ def run(options: Options) -> int:
             raise
         client = None
     view.recording = str(options.record or "")
+    recorder = Recorder(options.record) if options.record is not None else None
 
     def connect() -> Client:
         nonlocal client
@@ -103,9 +107,26 @@ def _once(options: Options, view: View, look: Look) -> int:
         recording.close()
     else:
         with _connect(options)() as client:
-            take(view, client.feed(max(min(options.interval_ms, 500), 100)), 2)
+            steps = client.feed(max(min(options.interval_ms, 500), 100))
+            take(view, _recorded(steps, options.record) if options.record is not None else steps, 2)
+    _has_device(view)
     if options.json:
         print_json(view)
     else:
         print_once(view, look, options.size)
     return 0
+
+
+def _recorded(steps: Iterator[Feed], path: Path) -> Iterator[Feed]:
+    with contextlib.closing(Recorder(path)) as recorder:
+        for feed in steps:
+            recorder.write(feed)
+            yield feed
+
+
+def _has_device(view: View) -> None:
+    """Raises UsageError where `--gpu` names none: a screen can wait for it, one look cannot."""
+    if view.gpu is None or view.devices():
+        return
+    known = ", ".join("–" if row.slot is None else str(row.slot) for row in view.model.devices.values())
+    raise UsageError(f"--gpu: there is no GPU {clean(view.gpu)}; there {f'are {known}' if known else 'is none'}")

@@ -1,9 +1,8 @@
 """A collector that is not ours (rotel, of PyPI) takes the spans of a real daemon, over HTTP and over gRPC, and hands
-them on as they were."""
+them on as they were: links, preemptions, swaps and errors among them."""
 
 import importlib.util
 import os
-import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -12,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from gpud.testing.node import Node, until
+from gpud.model.units import MILLISECOND
+from gpud.testing.node import until
 from tests.deploy.prometheus import WITHIN, free_port
-from tests.e2e.test_traces import CALLER, traced
-from tests.telemetry.receiver import receiving
+from tests.e2e.test_swap import Turns
+from tests.e2e.test_traces import has_bytes_and_links, is_the_whole_tree, parts_of, traced, two_take_turns
+from tests.telemetry.receiver import Receiver, receiving
 
 pytestmark = [
     pytest.mark.e2e,
@@ -64,31 +65,28 @@ def _listens(port: int) -> bool:
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
-def test_what_a_collector_hands_on_is_what_the_daemon_saw(tmp_path: Path, counter: list[str], protocol: str) -> None:
+def test_what_a_collector_hands_on_is_what_the_daemon_saw(tmp_path: Path, large: list[str], protocol: str) -> None:
     if protocol == "grpc":
         pytest.importorskip("grpc", reason="OTLP over gRPC is not installed (gpud[grpc])")
     named = {"http": "http/protobuf", "grpc": "grpc"}[protocol]
     with receiving() as receiver, collector(tmp_path, protocol, receiver.url) as url:
-        node = Node(profile="test-small", policy="turns")
+        node = Turns(tmp_path)
         traced(node, url, OTEL_EXPORTER_OTLP_PROTOCOL=named)
-        with node:
-            node.environment["TRACEPARENT"] = CALLER
-            job = node.run([*counter, "1", "5"], labels={"tier": "a"})
-            assert job.wait(WITHIN) == 0
-            assert node.daemon is not None
-            node.daemon.send_signal(signal.SIGTERM)
-            assert node.daemon.wait(WITHIN) == 0
-        until(lambda: receiver.named("job.segment"), WITHIN, "all of it is here")
-        (root,) = receiver.named("job")
-        (segment,) = receiver.named("job.segment")
-        assert (root.trace_id, root.parent_id) == (CALLER[3:35], CALLER[36:52])
-        assert receiver.children(root) == [segment]
-        assert root.attributes["gpud.label.tier"] == "a"
-        turns = [span for span in receiver.children(segment) if span.name == "turn"]
-        assert segment.attributes["gpud.segment.turns"] == len(turns) > 0
-        assert all(span.scope == "gpud" for span in receiver.spans)
-        assert {span.resource["service.name"] for span in receiver.spans} == {"gpud"}
-        for turn in turns:
-            assert turn.attributes["hw.id"].startswith("GPU-")
-            parts = receiver.children(turn)
-            assert sum(span.took_ns for span in parts) == turn.took_ns > 0
+        two_take_turns(node, large, receiver)
+        until(lambda: is_all_here(receiver), WITHIN, "all of it is here")
+    is_the_whole_tree(receiver)
+    has_bytes_and_links(receiver)
+    rejected = receiver.named("policy.reload")[0]  # whoever watches the files may have seen it before it was asked
+    assert rejected.attributes["code.file.path"].endswith("p.gpol")
+    assert rejected.error == "1 error in 1 file"
+    assert all(span.scope == "gpud" for span in receiver.spans)
+
+
+def is_all_here(receiver: Receiver) -> bool:
+    """What a collector holds comes a little later, and in any order."""
+    jobs, turns = receiver.named("job"), receiver.named("turn")
+    told = sum(span.attributes["gpud.segment.turns"] for span in receiver.named("job.segment"))
+    whole = all(
+        abs(sum(part.took_ns for part in parts_of(receiver, turn)) - turn.took_ns) <= MILLISECOND for turn in turns
+    )
+    return len(jobs) == 2 and len(turns) == told and whole

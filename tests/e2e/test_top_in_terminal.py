@@ -31,6 +31,10 @@ class Terminal:
     def lines(self) -> list[str]:
         return self._call("capture-pane", "-p").split("\n")
 
+    def told(self, *names: str) -> str:
+        """What tmux knows of the terminal by these names, 0 or 1 each."""
+        return self._call("display-message", "-p", " ".join(f"#{{{name}}}" for name in names)).strip()
+
     def until(self, shows: Callable[[list[str]], object], what: str) -> list[str]:
         """The screen, once it shows that; fails with the screen as it is where it never does."""
         seen: list[str] = []

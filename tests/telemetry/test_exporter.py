@@ -21,6 +21,9 @@ from tests.engine.conftest import new_state
 from tests.telemetry.receiver import Receiver, receiving
 
 PATIENCE_S = 30
+NO_GRPC = "OTLP over gRPC is not installed (gpud[grpc])"
+OVER_HTTP = ("dead", "hanging", "429", "500", "certificate")
+OVER_GRPC = ("dead", "silent", "hanging", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "certificate")
 TRACE, OTHER = "4bf92f3577b34da6a3ce929d0e0e4736", "0af7651916cd43dd8448eb211c80319c"
 
 
@@ -105,30 +108,15 @@ async def test_the_resource_is_what_otel_variables_say(monkeypatch: pytest.Monke
 
 
 async def test_over_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
-    grpc = pytest.importorskip("grpc")
-    from concurrent import futures
+    pytest.importorskip("grpc", reason=NO_GRPC)
+    from tests.telemetry.grpc_receiver import receiving_grpc
 
-    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
-
-    receiver = Receiver()
-
-    class Service(trace_service_pb2_grpc.TraceServiceServicer):  # type: ignore[misc]
-        def Export(self, request: object, context: object) -> object:
-            receiver.take(request.SerializeToString())  # type: ignore[attr-defined]
-            return trace_service_pb2.ExportTraceServiceResponse()
-
-    server = grpc.server(futures.ThreadPoolExecutor(1))
-    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(Service(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    try:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-        exporter = Exporter(f"http://127.0.0.1:{port}", {}, "1")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+    with receiving_grpc() as receiver:
+        exporter = Exporter(receiver.url, {}, "1")
         exporter.put(span())
         await arrives(receiver, 1)
         await exporter.aclose()
-    finally:
-        server.stop(None).wait()
     assert receiver.spans[0].trace_id == TRACE
 
 
@@ -136,18 +124,27 @@ def _wrong_certificate(context: ssl.SSLContext) -> None:
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
 
 
-@pytest.fixture(params=["dead", "hanging", "429", "500", "certificate"])
-def bad(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The URL of an endpoint that takes nothing."""
-    kind = request.param
+@pytest.fixture(params=[*OVER_HTTP, *(f"grpc {kind}" for kind in OVER_GRPC)])
+def bad(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An endpoint that takes nothing."""
+    kind: str = request.param
+    if kind.startswith("grpc "):
+        pytest.importorskip("grpc", reason=NO_GRPC)
+        from tests.telemetry.grpc_receiver import bad_grpc
+
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+        with bad_grpc(kind.removeprefix("grpc ")) as receiver:
+            yield receiver.url
+            assert receiver.spans == []
+        return
     if kind == "dead":
         with receiving() as receiver:
             url = receiver.url
-        yield url
+        yield f"{url}/v1/traces"
         return
     status = {"hanging": None, "429": 429, "500": 500}.get(kind, 200)
     with receiving(status, _wrong_certificate if kind == "certificate" else None) as receiver:
-        yield receiver.url
+        yield f"{receiver.url}/v1/traces"
         assert receiver.spans == []
 
 
@@ -160,7 +157,7 @@ async def test_a_bad_endpoint_costs_no_memory_and_one_line(
         return [record.getMessage() for record in caplog.records if record.name == "gpud.telemetry"]
 
     with caplog.at_level(logging.DEBUG):
-        exporter = Exporter(f"{bad}/v1/traces", {}, "1")
+        exporter = Exporter(bad, {}, "1")
         for number in range(1, 4001):  # its queue has room for 2048
             exporter.put(span(number))
         gc.collect()
@@ -181,7 +178,7 @@ async def test_a_bad_endpoint_costs_no_memory_and_one_line(
 
 
 async def test_the_end_is_not_kept_up_by_a_bad_endpoint(bad: str) -> None:
-    exporter = Exporter(f"{bad}/v1/traces", {}, "1")
+    exporter = Exporter(bad, {}, "1")
     for number in range(1, 1000):
         exporter.put(span(number))
     began_s = time.monotonic()

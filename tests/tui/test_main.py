@@ -72,6 +72,35 @@ def test_json_is_one_document_of_what_passes_the_filters(config: Config, capsys:
     assert daemon.asked == [wire.AskFeed(interval_ms=500)]
 
 
+@pytest.mark.parametrize("how", ["once", "json"])
+@pytest.mark.parametrize("gpu", ["99", "2", "gpu-ffff"])
+def test_a_gpu_that_is_not_there_is_refused_with_those_that_are(config: Config, how: str, gpu: str) -> None:
+    with (
+        ScriptedDaemon(config.runtime_dir, lambda: Script().steps(2)),
+        pytest.raises(UsageError, match=f"--gpu: there is no GPU {gpu}; there are 0, 1$"),
+    ):
+        run(Options(config=config, gpu=gpu, **{how: True}))
+
+
+def test_what_one_look_has_shown_is_recorded(
+    config: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "recorded"
+    with ScriptedDaemon(config.runtime_dir, lambda: Script().steps(6)):
+        assert run(Options(config=config, once=True, record=path)) == 0
+    shown = capsys.readouterr().out
+    recording = Recording(path)
+    assert [feed.number for feed in recording.steps()] == [1, 2]
+    recording.close()
+    assert run(Options(once=True, replay=path)) == 0
+    assert capsys.readouterr().out == shown
+    with (
+        ScriptedDaemon(config.runtime_dir, lambda: Script().steps(6)),
+        pytest.raises(UsageError, match="there already"),
+    ):
+        run(Options(config=config, json=True, record=path))
+
+
 def test_a_recording_is_printed_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(Options(replay=recorded(tmp_path / "r"), json=True, job_class="serving")) == 0
     document = json.loads(capsys.readouterr().out)
@@ -95,12 +124,15 @@ def test_what_cannot_be_is_refused(
         run(Options(config=config, **options))
 
 
-def test_without_a_daemon_there_is_no_screen(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_daemon_there_is_no_screen_and_no_file(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "isatty", lambda number: True)
     with pytest.raises(NoDaemon):
-        run(Options(config=config))
+        run(Options(config=config, record=tmp_path / "recorded"))
     with pytest.raises(NoDaemon):
-        run(Options(config=config, json=True))
+        run(Options(config=config, json=True, record=tmp_path / "recorded"))
+    assert not (tmp_path / "recorded").exists(), "the next try may have that name"
 
 
 def test_looks_follow_the_terminal() -> None:
@@ -137,10 +169,12 @@ def test_a_picture_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
 class Terminal:
     """A program that runs on a terminal of its own."""
 
-    def __init__(self, options: str, environment: dict[str, str]) -> None:
+    def __init__(self, options: str, environment: dict[str, str], *, controls: bool = False) -> None:
+        """`controls`: it is the program's controlling terminal, whose signals it gets."""
         self.master, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-        code = (
+        self.resize(100, 30)
+        code = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); " if controls else ""
+        code += (
             "import sys; from pathlib import Path; from gpud.tui.main import run; "
             f"from gpud.tui.options import Options; sys.exit(run(Options({options})))"
         )
@@ -152,6 +186,11 @@ class Terminal:
         self.seen = b""
         self.rest = ""
         """What was drawn after the last key."""
+
+    def resize(self, columns: int, lines: int) -> None:
+        """What it controls gets SIGWINCH. What was drawn before is forgotten."""
+        self.seen = b""
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def until(self, text: str) -> None:
         """Raises TimeoutError with what was drawn."""
@@ -208,6 +247,21 @@ def test_it_ends_with_its_terminal(config: Config) -> None:
         terminal.until("notebook")
         os.close(terminal.master)
         assert terminal.process.wait(PATIENCE_S) in (128 + signal.SIGHUP, -signal.SIGHUP)
+
+
+def test_it_follows_the_size_of_its_terminal_and_takes_keys_at_each(config: Config) -> None:
+    with ScriptedDaemon(config.runtime_dir, lambda: Script().steps(6)):
+        terminal = Terminal("", {"GPUD_RUNTIME_DIR": str(config.runtime_dir)}, controls=True)
+        terminal.until("notebook")
+        terminal.resize(20, 5)
+        terminal.until("20×5, needs")
+        terminal.press("2")
+        terminal.resize(100, 30)
+        terminal.until("who had which device")
+        terminal.press("1")
+        terminal.until("notebook")
+        terminal.press("q")
+        assert terminal.end() == 0
 
 
 def test_a_daemon_that_dies_and_comes_back(config: Config) -> None:

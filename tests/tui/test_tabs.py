@@ -1,5 +1,7 @@
 """The other tabs, what goes wrong, the mouse, and terminals of odd sizes."""
 
+from itertools import pairwise
+
 import pytest
 from attrs import evolve
 from textual import events
@@ -8,7 +10,7 @@ from textual.pilot import Pilot
 from gpud.model.live_views import Feed
 from gpud.testing.scripted_feed import BEGIN_NS, Script, node_row
 from gpud.tui.feed import Ended, Lost, Remark, Step
-from tests.tui.rig import STEPS, FakeAsker, Rig, drive, full, job, press, rig, settle
+from tests.tui.rig import STEPS, FakeAsker, Rig, device, drive, full, job, press, rig, settle
 
 S = 10**9
 
@@ -133,6 +135,28 @@ def test_a_daemon_that_goes_away_is_told_and_so_is_its_return() -> None:
         assert "reborn" in made.text
 
     drive(made, steps, size=(160, 40))
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_in_the_past_too_one_is_told_that_the_daemon_is_gone(width: int) -> None:
+    made = rig()
+
+    async def steps(pilot: Pilot[int]) -> None:
+        await press(pilot, "left_square_bracket")
+        made.inbox.post(Lost("no gpud daemon listens at /run/x"))
+        await settle(pilot)
+        told = made.text.splitlines()[2]
+        assert told.startswith(" PAST  2026-09-21 14:13:38  NO DAEMON")
+        assert ("trying again" in told) is (width > 40)
+        assert ("Esc back to now" in told) is (width > 80)
+        made.inbox.post(Step(full(job(9, name="reborn"), at_ns=BEGIN_NS + 60 * S)))
+        made.inbox.post(Ended("it is over", bad=False))
+        await settle(pilot)
+        assert made.text.splitlines()[2].startswith(" PAST  2026-09-21 14:13:38  it is over")
+        await press(pilot, "escape")
+        assert made.text.splitlines()[2].rstrip() == " it is over"
+
+    drive(made, steps, size=(width, 24))
 
 
 def test_before_the_first_answer_it_says_so() -> None:
@@ -332,3 +356,31 @@ def test_a_reload_that_is_rejected_is_told_as_bad() -> None:
         assert made.app.told.remark_bad
 
     drive(made, steps)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_sentence_is_told_in_full_at_every_width_and_scrolled_line_by_line(width: int) -> None:
+    sentence = "gave device 0 back, three milliseconds after it was asked, and nobody waits"
+    one = next(Script().decisions(0))
+    told = [
+        evolve(one, number=number, at_ns=BEGIN_NS - 1, device=0, job=1, text=f"{sentence} ({number})")
+        for number in range(1, 30)
+    ]
+    made = rig([evolve(full(job(1), devices=(device(0),)), decisions=tuple(told))])
+
+    def shown() -> str:
+        return " ".join(" ".join(line[14:] for line in made.text.splitlines()[3:-1]).split())
+
+    async def steps(pilot: Pilot[int]) -> None:
+        for key in "24":
+            await press(pilot, key)
+            assert f"{sentence} (29)" in shown(), key
+        lines = [made.text.splitlines()[3:-1]]
+        for _ in range(6):
+            await press(pilot, "up")
+            lines.append(made.text.splitlines()[3:-1])
+        assert all(after[1:] == before[:-1] for before, after in pairwise(lines)), "one line, not a decision, at a time"
+        await press(pilot, "home")
+        assert f"{sentence} (1)" in shown()
+
+    drive(made, steps, size=(width, 24))

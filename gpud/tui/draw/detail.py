@@ -1,9 +1,10 @@
 """All that is known of one job, for the pane beside or below the table."""
 
-from gpud.model.live_views import Decision, JobRow
+from gpud.model.live_views import JobRow
 from gpud.tui.actions import named
 from gpud.tui.columns import slots
 from gpud.tui.draw.bars import bar, sparkline
+from gpud.tui.draw.decisions import decision_line
 from gpud.tui.draw.view import View
 from gpud.tui.model import NodeModel
 from gpud.tui.text import (
@@ -11,7 +12,6 @@ from gpud.tui.text import (
     Span,
     amount,
     clean,
-    clock,
     line_of,
     moment,
     percent,
@@ -119,19 +119,4 @@ def _journal(job: JobRow, model: NodeModel, width: int, room: int) -> list[Line]
     own = [one for one in model.decisions if one.job == job.id][-(room - 2) :]
     if not own:
         return []
-    return [Line(), *(decision_line(one, model, width, whom=False) for one in reversed(own))]
-
-
-def decision_line(one: Decision, model: NodeModel, width: int, *, whom: bool = True, over: str = "") -> Line:
-    """Time, kind, device, job, sentence, place."""
-    role = "warn" if one.level == "warning" else ""
-    spans = [
-        Span(f" {clock(one.at_ns)}.{one.at_ns // 10**6 % 1000:03} ", "dim"),
-        Span(f"{clean(one.kind)[:9]:<9} ", role or "key"),
-    ]
-    if whom:
-        job = model.job(one.job) if one.job is not None else None
-        name = f"#{one.job} {clean(job.name)[:12]}" if job else f"#{one.job}" if one.job is not None else ""
-        spans += [Span(f"{'' if one.device is None else one.device:>2} ", "strong"), Span(f"{name:<18} ")]
-    spans += [Span(clean(one.text), role), Span(f"  {clean(one.by)}" if one.by else "", "dim")]
-    return line_of(spans, width, over)
+    return [Line(), *(decision_line(one, width) for one in reversed(own))]

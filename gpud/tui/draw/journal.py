@@ -1,10 +1,12 @@
 """All decisions, the newest at the bottom."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import overload
 
 from gpud.model.live_views import Decision
-from gpud.tui.draw.detail import decision_line
+from gpud.tui.draw.decisions import count_of, decision_lines
 from gpud.tui.draw.view import View
 from gpud.tui.text import Line
 
@@ -24,8 +26,11 @@ class JournalLines(Sequence[Line]):
             and (not needle or any(needle in part.casefold() for part in (one.kind, one.text, one.by, f"#{one.job}")))
         ]
 
+        self._ends = list(accumulate(count_of(one, width) for one in self._wanted))
+        """Of each: the line after its last one."""
+
     def __len__(self) -> int:
-        return len(self._wanted)
+        return self._ends[-1] if self._ends else 0
 
     @overload
     def __getitem__(self, index: int) -> Line: ...
@@ -34,7 +39,9 @@ class JournalLines(Sequence[Line]):
     def __getitem__(self, index: slice) -> list[Line]: ...
 
     def __getitem__(self, index: int | slice) -> Line | list[Line]:
-        found = self._wanted[index]
-        if isinstance(found, Decision):
-            return decision_line(found, self._view.model, self._width)
-        return [decision_line(one, self._view.model, self._width) for one in found]
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        at = range(len(self))[index]
+        which = bisect_right(self._ends, at)
+        begin = self._ends[which - 1] if which else 0
+        return decision_lines(self._wanted[which], self._view.model, self._width)[at - begin]

@@ -3,7 +3,7 @@
 from attrs import evolve, frozen
 
 from gpud.model.live_views import Decision, DeviceRow
-from gpud.tui.draw.detail import decision_line
+from gpud.tui.draw.decisions import decision_lines
 from gpud.tui.draw.devices import short_name
 from gpud.tui.draw.view import View
 from gpud.tui.holders import Held
@@ -165,21 +165,25 @@ def _under_cursor(view: View, window: Window, row: DeviceRow | None, width: int,
     held = held_at(view, row, begin_ns, end_ns)
     title = f"device {row.slot} at {clock(begin_ns)}.{begin_ns // 10**6 % 1000:03}"
     if held is None:
-        told = [Span("  nobody had it", "dim")]
+        who = [Span("  nobody had it", "dim")]
     else:
         job = model.job(held.job)
         lasted = (held.ended_at_ns or model.at_ns) - held.began_at_ns
         verb = "had its turn" if held.turn else "used most of it"
-        told = [
+        who = [
             Span("  "),
             Span(f"#{held.job} {clean(job.name) if job else ''}".rstrip(), "good"),
             Span(f" {verb} from {clock(held.began_at_ns)}.{held.began_at_ns // 10**6 % 1000:03}"),
             Span(f" for {span_of_time(lasted)}" + ("" if held.ended_at_ns else ", and still does"), "dim"),
         ]
-    lines = [Line(), rule(title, width), line_of(told, width), Line()]
-    before = decisions_before(view, row, end_ns)[-(room - len(lines)) :]
-    lines += [decision_line(one, model, width, over="cursor" if one is before[-1] else "") for one in before]
-    return lines
+    lines = [Line(), rule(title, width), line_of(who, width), Line()]
+    told: list[Line] = []
+    for one in reversed(decisions_before(view, row, end_ns)[-room:]):
+        more = decision_lines(one, model, width, over="" if told else "cursor")
+        if told and len(told) + len(more) > room - len(lines):
+            break
+        told = [*more, *told]
+    return [*lines, *told]
 
 
 def decisions_before(view: View, row: DeviceRow, end_ns: int) -> list[Decision]:

@@ -76,8 +76,13 @@ def banner(view: View, lost: str, ended: str, bad: bool, width: int) -> Line | N
     """What one has to know before one reads on: most important first. None: nothing."""
     model = view.model
     if model.past:
-        text = f" PAST  {moment(model.at_ns)}   [ ] step a second, {{ }} a minute, Esc back to now"
-        return line_of([Span(text.ljust(width), "past")], width)
+        spans = [Span(f" PAST  {moment(model.at_ns)} ", "past")]
+        if lost:
+            spans.append(Span(" NO DAEMON  trying again ", "lost"))
+        elif ended:
+            spans.append(Span(f" {clean(ended)} ", "lost" if bad else "remark"))
+        keys = "  [ ] step a second, { } a minute, Esc back to now"
+        return line_of([*spans, Span(keys.ljust(max(width - width_of_spans(spans), 0)), "past")], width)
     if lost:
         shown = f"; this was at {clock(model.at_ns)}" if model.number else ""
         return line_of([Span(f" NO DAEMON  trying again{shown}   {clean(lost)}".ljust(width), "lost")], width)
