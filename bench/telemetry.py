@@ -31,9 +31,9 @@ from gpud.model.effects import Effect
 from gpud.model.ids import ClientId, Generation, SessionId, Slot
 from gpud.model.units import MILLISECOND, SECOND
 from gpud.telemetry.exporter import Exporter
+from gpud.telemetry.fill import MOST_SPANS
 from gpud.telemetry.observer import Observer
 from gpud.telemetry.span import Put, SpanRecord
-from gpud.telemetry.spans import MOST_SPANS
 from gpud.testing.boards import board_from_texts
 
 UUID = bytes(range(16))

@@ -35,6 +35,7 @@ def command(job: str, as_json: bool) -> None:
     _line(out, f"[bold]{escape(_job(why.job))}[/bold]")
     if why.hold is not None:
         _line(out, f"  {escape(why.hold.text)}")
+        _line(out, f"      {escape(f'{why.hold.code}, {why.hold.by}' if why.hold.by else why.hold.code)}")
     for one in why.job.classes:
         _line(out, f"  {escape(_class(one.policy, one.job_class, one.how))}")
     for device in why.devices:

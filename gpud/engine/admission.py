@@ -38,6 +38,8 @@ class No:
     """What it would need."""
     wait_ns: float
     """How long it may wait in line for it, by `when_full`; 0: it is refused at once."""
+    place: str
+    """`quotas.gpol:12`, where what there is not enough of stands, or that it waits."""
 
 
 @frozen(kw_only=True)
@@ -68,6 +70,8 @@ class _Found:
     resource: Resource
     missing: str | None = None
     """Why there is not enough of it; None: there is."""
+    place: str = ""
+    """Where that stands, if not in `admit`."""
 
 
 def judge(state: State, tenant: Tenant, taken: Sequence[Resource] = ()) -> No | None:
@@ -88,7 +92,8 @@ def judge(state: State, tenant: Tenant, taken: Sequence[Resource] = ()) -> No | 
                 if found is None or (found.missing is None and found.resource not in taken):
                     continue
                 before = f"others wait before it for {_WORDS.get(found.resource[0], '')} on {case.where}"
-                return No(found.missing or before, found.resource, _wait_ns(applied))
+                where = found.place or _admits_at(applied)
+                return No(found.missing or before, found.resource, _wait_ns(applied), where)
     return None
 
 
@@ -118,6 +123,11 @@ def _wait_ns(applied: Applied) -> float:
     return float(choice.argument) if isinstance(choice, Choice) else 0.0  # type: ignore[arg-type]
 
 
+def _admits_at(applied: Applied) -> str:
+    ir = applied.program.ir
+    return f"{ir.source.name}:{ir.source.position(ir.admit.span.start)[0]}" if ir.admit is not None else ""
+
+
 def _setting(block: IrBlock | None, name: str, default: Any) -> Any:
     return block.settings[name].value if block is not None and name in block.settings else default
 
@@ -131,7 +141,7 @@ def _knob(case: _Case) -> _Found | None:
             why = f": {explained.because}" if explained.because else ""
             rule = f", {explained.rule}" if explained.line and explained.rule else ""
             text = f"the class {case.job_class} takes no new jobs now{why} ({place(explained)}{rule})"
-            return _Found(case.resource("admit", case.job_class), text)
+            return _Found(case.resource("admit", case.job_class), text, place(explained))
     return None
 
 
@@ -149,7 +159,8 @@ def _tenants(case: _Case) -> _Found | None:
     source = case.applied.program.ir.source
     line = source.position(limit.settings["tenants"].span.start)[0]
     has = "1 job" if count == 1 else f"{count} jobs"
-    return _Found(resource, f"{_unit_text(case)} has {has} on {case.where}, as many as it may ({source.name}:{line})")
+    where = f"{source.name}:{line}"
+    return _Found(resource, f"{_unit_text(case)} has {has} on {case.where}, as many as it may ({where})", where)
 
 
 def _shares(case: _Case) -> _Found | None:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from attrs import frozen
 
-from gpud.engine import lock_report, publish
-from gpud.engine.in_words import Levels, behind, by_rule, due_ns, limits, percent, since
+from gpud.engine import held_place, lock_report, memory_line, publish
+from gpud.engine.in_words import Levels, behind, by_rule, due_ns, limiting, percent, since
 from gpud.engine.standing import class_text
 from gpud.engine.state import Client, State, Tenant
 from gpud.model.counters import Counters
@@ -58,8 +58,18 @@ def hold(
     client, slot, row = min(held, key=lambda found: found[2].hold_since_ns)
     since = max(now - row.hold_since_ns, 0)
     code, text, holder = sentence(state, client, slot, row, sums, levels, now)
+    by = place(state, client, slot, row, levels)
     text = f"held for {format_duration(since, MICROSECOND)}{text}"
-    return HoldView(code=code, text=text, held_by=holder, for_ns=since, device=slot)
+    return HoldView(code=code, text=text, held_by=holder, for_ns=since, device=slot, by=by)
+
+
+def place(state: State, client: Client, slot: Slot, row: Counters, levels: Levels) -> str:
+    """`p.gpol:12`, where it stands that a client is held; "": nowhere."""
+    if is_out(client, slot, row):
+        return ""
+    level = levels.get((client.job, slot))
+    cap = level.cap_ppm if level is not None else None
+    return held_place.of_gate(state, state.tenants[client.job], slot, row.hold_reason, cap)
 
 
 def sentence(
@@ -101,6 +111,25 @@ def paused(state: State, tenant: Tenant, now: int) -> HoldView | None:
     text = f"paused by {since(state, said, now)}; `gpud resume {tenant.id}` lets it go on"
     for_ns = max(now + state.wall_offset_ns - said.at_ns, 0)
     return HoldView(code=publish.REASONS[publish.GATE_PAUSED], text=text, held_by=None, for_ns=for_ns, device=None)
+
+
+def waits(state: State, tenant: Tenant, now: int) -> HoldView | None:
+    """Of a job that is held at no gate: an allocation of its waits, or it waits for its turn. None: neither."""
+    for ask in memory_line.waiting(state, tenant)[:1]:
+        text, by = held_place.of_memory(state, tenant, ask)
+        return _waits("memory", text, None, now - ask.since_ns, ask.slot, by)
+    for request in state.locks.requests:
+        for slot in sorted(request.slots) if request.job == tenant.id else ():
+            line = state.locks.lines.get(slot)
+            if line is not None and tenant.id in line.places:
+                view = lock_report.view(state, tenant, slot, now)
+                return _waits("lock", view.text, view.holder, now - request.since_ns, slot, view.by)
+    return None
+
+
+def _waits(code: str, text: str, holder: int | None, for_ns: int, slot: Slot, by: str) -> HoldView:
+    text = f"waiting for {format_duration(max(for_ns, 0), MICROSECOND)}: {text}"
+    return HoldView(code=code, text=text, held_by=holder, for_ns=max(for_ns, 0), device=slot, by=by)
 
 
 def peer_of(state: State, client: Client, row: Counters) -> Client | None:
@@ -183,9 +212,8 @@ def _budget(case: _Case) -> str:
     level = case.levels.get((case.client.job, case.slot))
     if level is None or level.cap_ppm is None:
         return ": it has used up its GPU time"
-    found = sorted(limits(case.state, case.state.tenants[case.client.job], case.slot))
-    # What is in force may be less than any of them: a part of what holds for several jobs together.
-    by = next((text for ppm, text in found if ppm >= level.cap_ppm), found[-1][1] if found else "")
+    most = limiting(case.state, case.state.tenants[case.client.job], case.slot, level.cap_ppm)
+    by = most.text if most is not None else ""
     due = due_ns(level, case.now)
     goes_on = f"; goes on in {format_duration(due, MICROSECOND)}" if due and not case.steady else ""
     now = "" if case.steady else f", {percent(level.cap_ppm)} of the device now"

@@ -3,10 +3,13 @@
 import math
 from collections.abc import Iterator, Mapping
 
+from attrs import frozen
+
 from gpud.engine.board import Applied
 from gpud.engine.caps import compute_of
 from gpud.engine.explained import of_word, place
 from gpud.engine.in_force import Said, said, tightest
+from gpud.engine.standing import arbitrated_at
 from gpud.engine.state import State, Tenant
 from gpud.model.ids import JobId, Slot
 from gpud.model.levels import Level
@@ -17,34 +20,56 @@ Levels = Mapping[tuple[JobId, Slot], Level]
 _WHOLE = 1_000_000
 
 
-def limits(state: State, tenant: Tenant, slot: Slot) -> Iterator[tuple[int, str]]:
-    """(millionths of the device, by what) of all that limits its GPU time there."""
+@frozen(order=True)
+class Most:
+    """What limits a job's GPU time."""
+
+    ppm: int
+    """Of the device."""
+    text: str
+    """By what, with the place."""
+    place: str
+    """`p.gpol:2`; "": a person has said it."""
+
+
+def limiting(state: State, tenant: Tenant, slot: Slot, cap_ppm: int) -> Most | None:
+    """To what it is due that so much is the most that it may use now; None: nothing limits it."""
+    found = sorted(limits(state, tenant, slot))
+    # What is in force may be less than any of them: a part of what holds for several jobs together.
+    return next((most for most in found if most.ppm >= cap_ppm), found[-1] if found else None)
+
+
+def limits(state: State, tenant: Tenant, slot: Slot) -> Iterator[Most]:
     for applied in state.stack_on(slot):
         limit = compute_of(applied, tenant)
         if limit is not None and limit[0] <= 1:
             ratio, soft = limit
-            yield round(ratio * _WHOLE), _by_limit(applied, tenant, " while others want it" if soft else "")
+            yield _by_limit(applied, tenant, round(ratio * _WHOLE), " while others want it" if soft else "")
     if tenant.compute is not None:
-        yield tenant.compute.value, f"set by {tenant.compute.by.name}"
+        yield Most(tenant.compute.value, f"set by {tenant.compute.by.name}", "")
     if slot not in state.runs:
         return
     for word in said(state, tenant, slot, "max_compute"):
         if word.value <= 1:
             explained = of_word(word)
-            yield round(word.value * _WHOLE), f"by {explained.knob} = {explained.value} ({place(explained)})"
+            where = place(explained)
+            yield Most(round(word.value * _WHOLE), f"by {explained.knob} = {explained.value} ({where})", where)
     for word in said(state, tenant, slot, "share"):
         most = _most(state, tenant, slot, word)
         if most is not None:
             explained = of_word(word)
-            yield most, f"by its share {explained.value} ({place(explained)})"
+            # That a share is equal need not be said anywhere: then it is the arbiter's.
+            where = place(explained) if explained.line else arbitrated_at(state, slot)
+            yield Most(most, f"by its share {explained.value} ({where})", where)
 
 
-def _by_limit(applied: Applied, tenant: Tenant, when: str) -> str:
+def _by_limit(applied: Applied, tenant: Tenant, ppm: int, when: str) -> Most:
     ir, name = applied.program.ir, tenant.placed[applied.program.digest].job_class
     limit = ir.class_named(name or "").limit
     assert limit is not None
     line = ir.source.position(limit.settings["compute"].span.start)[0]
-    return f"by `limit {{ compute }}` of {name}{when} ({ir.source.name}:{line})"
+    where = f"{ir.source.name}:{line}"
+    return Most(ppm, f"by `limit {{ compute }}` of {name}{when} ({where})", where)
 
 
 def _most(state: State, tenant: Tenant, slot: Slot, word: Said) -> int | None:

@@ -1,39 +1,23 @@
 """The one reason of a row: why a job does not run, or waits. The sentence stays while the reason does; what moves are
 times of their own. Pure."""
 
-import math
 from typing import Any
 
-from gpud.engine import held, lock_report, memory_line, publish
-from gpud.engine.board import Applied
-from gpud.engine.caps import compute_of
-from gpud.engine.explained import of_word, place
-from gpud.engine.in_force import said, tightest
+from gpud.engine import held, held_place, lock_report, memory_line, publish
 from gpud.engine.in_words import Levels
 from gpud.engine.live_lines import Lines
 from gpud.engine.live_still import Pair, cut, short
-from gpud.engine.memory_limits import limit_of
-from gpud.engine.standing import arbiter_on
 from gpud.engine.state import State, Tenant, Waiting
 from gpud.engine.waiting import sentence
 from gpud.model.counters import Counters
 from gpud.model.ids import Slot
 from gpud.model.live_views import WhyRow
-from gpud.policies.source import Span
 
 LONGEST = 300
 """Characters of a sentence."""
 _BY_RULE = publish.GATE_PREEMPT | publish.GATE_WINDOW | publish.GATE_BUDGET | publish.GATE_RATE | publish.GATE_COPY
 _BY_RULE |= publish.GATE_PAUSED
 """Their sentences name a rule, which costs something to find, and are the same while it is."""
-_KNOBS = {
-    publish.GATE_PAUSED: ("pause",),
-    publish.GATE_WINDOW: ("max_inflight", "max_inflight_time"),
-    publish.GATE_RATE: ("max_launch_rate", "max_block_rate"),
-    publish.GATE_COPY: ("max_copy_rate",),
-    publish.GATE_BUDGET: ("max_compute",),
-}
-"""Who is held by such a reason is so by one of these."""
 
 
 class Why:
@@ -52,10 +36,10 @@ class Why:
         lines: Lines, now: int, offset: int,
     ) -> WhyRow:  # fmt: skip
         """`pair`, `row`: of the process whose thread is held longest."""
-        code, text, holder, by = self._sentence(state, tenant, pair, row, sums, levels, now)
         since = min(row.hold_since_ns, now) + offset
         if row.hold_reason == publish.GATE_GRANT:
             return self.of_line(state, tenant, pair.slot, lines, since, offset)
+        code, text, holder, by = self._sentence(state, tenant, pair, row, sums, levels, now)
         return WhyRow(code=code, text=text, holder=holder, since_at_ns=since, by=by)
 
     def _sentence(
@@ -73,7 +57,7 @@ class Why:
         if row.hold_reason & _BY_RULE and not out and knobs is self._knobs and key == self._key:
             return self._said
         code, text, holder = held.sentence(state, client, slot, row, sums, levels, now, steady=True)
-        by = "" if out else cut(short(_place(state, tenant, slot, row.hold_reason)), LONGEST)
+        by = cut(short(held.place(state, client, slot, row, levels)), LONGEST)
         self._key, self._knobs = key, knobs
         self._said = code, cut(short(text.removeprefix(": ")), LONGEST), holder, by
         return self._said
@@ -105,48 +89,15 @@ class Why:
         return by
 
 
-def _place(state: State, tenant: Tenant, slot: Slot, reason: int) -> str:
-    """`p.gpol:12`, where it stands that a job is held for that reason; "": nowhere, or a person has said it."""
-    if slot not in state.runs or (reason == publish.GATE_PAUSED and tenant.paused is not None):
-        return ""
-    for knob in _KNOBS.get(reason, ()):
-        word = tightest(knob, said(state, tenant, slot, knob))
-        if word is not None and word.value not in (math.inf, False):
-            return place(of_word(word))
-    if reason == publish.GATE_BUDGET:
-        return next((_line(one, _limit(one, tenant)) for one in state.stack_on(slot) if compute_of(one, tenant)), "")
-    applied = arbiter_on(state, slot) if reason in (publish.GATE_PREEMPT, publish.GATE_SHARE) else None
-    block = applied.program.ir.arbiter if applied is not None else None
-    return _line(applied, block.span) if applied is not None and block is not None else ""
-
-
-def _limit(applied: Applied, tenant: Tenant) -> Span:
-    """Of `limit { compute }` of its class."""
-    limit = applied.program.ir.class_named(tenant.placed[applied.program.digest].job_class or "").limit
-    assert limit is not None
-    return limit.settings["compute"].span
-
-
-def _line(applied: Applied, span: Span) -> str:
-    source = applied.program.ir.source
-    return f"{source.name}:{source.position(span.start)[0]}"
-
-
 def of_memory(state: State, asks: list[memory_line.Asked], tenant: Tenant, offset: int) -> WhyRow:
     """An allocation of its waits for room."""
     first = asks[0]
-    limit = limit_of(state.stack_on(first.slot), tenant)
-    over = memory_line.is_over(state, tenant, first)
-    where = "below its limit" if over else f"on device {first.slot}"
-    return WhyRow(
-        code="memory",
-        text=f"an allocation waits for room {where}",
-        since_at_ns=first.since_ns + offset,
-        by=cut(short(limit.place), LONGEST) if over else "",
-    )
+    text, by = held_place.of_memory(state, tenant, first)
+    return WhyRow(code="memory", text=text, since_at_ns=first.since_ns + offset, by=cut(short(by), LONGEST))
 
 
 def of_queue(one: Waiting, place: int, offset: int) -> WhyRow:
     """It waits to be let in."""
     text = cut(short(sentence(one)), LONGEST)
-    return WhyRow(code="admission", text=text, since_at_ns=one.since_ns + offset, place=place)
+    by = cut(short(one.by), LONGEST)
+    return WhyRow(code="admission", text=text, since_at_ns=one.since_ns + offset, place=place, by=by)

@@ -6,7 +6,7 @@ from gpud.engine.in_force import said, tightest
 from gpud.engine.lock_queue import Turn
 from gpud.engine.lock_words import terms_of, working
 from gpud.engine.memory_room import why_short
-from gpud.engine.standing import arbiter_on
+from gpud.engine.standing import arbitrated_at
 from gpud.engine.state import State, Tenant
 from gpud.model.ids import JobId, Slot
 from gpud.model.units import FOREVER_NS, MILLISECOND, SECOND, format_duration
@@ -94,7 +94,7 @@ def steady(state: State, tenant: Tenant, slot: Slot) -> str:
         what = "was asked for the device and finishes its work"
         if turn.overrun:
             why = _late(state, turn)
-            what = f"was asked for the device and is late: {why}; its gate is shut (grace of {_place(state, slot)})"
+            what = f"was asked for the device and is late: {why}; its gate is shut (grace of {_grace(state, slot)})"
     return f"it waits for its turn; job {turn.job} ({name}) {what}"
 
 
@@ -159,7 +159,7 @@ def _not_open(state: State, slot: Slot) -> str:
     """There are turns only now, and who was there before may finish."""
     names = [f"job {job} ({state.tenants[job].name})" for job in working(state, slot)]
     who = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    grace = f"grace of {_place(state, slot)}"
+    grace = f"grace of {_grace(state, slot)}"
     return f"there are turns only now, and work from before may end first ({grace}){who and ': ' + who}"
 
 
@@ -181,7 +181,7 @@ def _leaves(state: State, slot: Slot, turn: Turn, now: int) -> str:
     since = _rough(now - (turn.revoked_ns or now))
     if not turn.overrun:
         return f"it was asked for the device {since} ago and finishes its work"
-    why, where = _late(state, turn), _place(state, slot)
+    why, where = _late(state, turn), _grace(state, slot)
     return f"it was asked for the device {since} ago and is late: {why}; its gate is shut (grace of {where})"
 
 
@@ -192,21 +192,16 @@ def _late(state: State, turn: Turn) -> str:
     return "a stream capture is open in it" if turn.never else "its work has not ended"
 
 
-def _place(state: State, slot: Slot) -> str:
-    """`turns.gpol:12`, the line of `grace`, or of the block where it says nothing of it."""
-    applied = arbiter_on(state, slot)
-    block = applied.program.ir.arbiter if applied is not None else None
-    if applied is None or block is None:
-        return "no policy"
-    ir = applied.program.ir
-    span = block.settings["grace"].span if "grace" in block.settings else block.span
-    return f"{ir.source.name}:{ir.source.position(span.start)[0]}"
+def _grace(state: State, slot: Slot) -> str:
+    """Where the grace stands that a turn is given back in."""
+    return arbitrated_at(state, slot, "grace") or "no policy"
 
 
 def by(state: State, tenant: Tenant, slot: Slot) -> str:
     """`turns.gpol:12`, where the length of its turn comes from."""
     word = tightest("max_hold", said(state, tenant, slot, "max_hold")) if slot in state.runs else None
-    return place(of_word(word)) if word is not None else ""
+    explained = of_word(word) if word is not None else None
+    return place(explained) if explained is not None and explained.line else arbitrated_at(state, slot)
 
 
 def _jobs(count: int) -> str:

@@ -36,10 +36,19 @@ class Limit:
             return f"set by {self.by}"
         if self.applied is None or self.bytes is None:
             return ""
+        return self._line("memory")
+
+    @property
+    def waits_at(self) -> str:
+        """Likewise, where it stands that an allocation that does not fit waits."""
+        return self._line("over_memory") if self.wait_ns else ""
+
+    def _line(self, name: str) -> str:
+        assert self.applied is not None
         ir = self.applied.program.ir
         limit = ir.class_named(self.job_class).limit
         assert limit is not None
-        return f"{ir.source.name}:{ir.source.position(limit.settings['memory'].span.start)[0]}"
+        return f"{ir.source.name}:{ir.source.position(limit.settings[name].span.start)[0]}"
 
 
 NO_LIMIT = Limit(bytes=None, wait_ns=0, applied=None, job_class="")

@@ -19,6 +19,9 @@ GATE_CHARGE = 64
 GATE_SHARE = 128
 GATE_COPY = 256
 
+CHARGES = GATE_CHARGE | GATE_BUDGET | GATE_SHARE
+"""With any of these, a hook charges launches with the GPU time that they take."""
+
 REASONS = {
     GATE_PAUSED: "paused",
     GATE_PREEMPT: "preempt",

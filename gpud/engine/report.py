@@ -25,13 +25,13 @@ def job_view(state: State, tenant: Tenant, sums: Sums, now: int, levels: Levels)
     """One job as it is now."""
     clients = state.clients_of(tenant)
     rows = [(client, slot, sums.get((client.id, slot), Counters())) for client in clients for slot in client.slots()]
-    why = held.hold(state, rows, sums, levels, now) or held.paused(state, tenant, now)
+    hold = held.hold(state, rows, sums, levels, now) or held.paused(state, tenant, now)
     return JobView(
         id=tenant.id,
         name=tenant.name,
         user=tenant.who.user,
         job_class=class_text(state, tenant),
-        state=_state(tenant, clients, [row for _, _, row in rows], why),
+        state=_state(tenant, clients, [row for _, _, row in rows], hold),
         pids=tuple(sorted({client.who.pid for client in clients})),
         launcher_pid=tenant.who.pid if tenant.launcher and tenant.launcher_alive else None,
         command=tenant.command,
@@ -39,7 +39,7 @@ def job_view(state: State, tenant: Tenant, sums: Sums, now: int, levels: Levels)
         devices=tuple(sorted(state.slots_of(tenant))),
         age_ns=max(now - tenant.began_ns, 0),
         used_bytes=_total(row.used_bytes for _, _, row in rows),
-        why=why,
+        why=hold or held.waits(state, tenant, now),
         pinned=is_pinned(state, tenant),
         paused_by=tenant.paused.by.name if tenant.paused is not None else "",
         classes=classes(state, tenant),
@@ -95,7 +95,8 @@ def _busy(
 def queued_view(state: State, one: Waiting, now: int) -> JobView:
     """A job that waits in line to be let in."""
     tenant, slot = one.tenant, one.resource[3]
-    hold = HoldView(code="admission", text=waiting.sentence(one), held_by=None, for_ns=now - one.since_ns, device=slot)
+    text, for_ns = waiting.sentence(one), now - one.since_ns
+    hold = HoldView(code="admission", text=text, held_by=None, for_ns=for_ns, device=slot, by=one.by)
     return JobView(
         id=tenant.id,
         name=tenant.name,
@@ -241,11 +242,11 @@ def _total(counts: Iterable[int]) -> int:
     return min(sum(counts), 2**64 - 1)
 
 
-def _state(tenant: Tenant, clients: list[Client], rows: list[Counters], why: HoldView | None) -> str:
+def _state(tenant: Tenant, clients: list[Client], rows: list[Counters], hold: HoldView | None) -> str:
     if not any(client.live for client in clients):
         return "starting"
     if tenant.paused is not None:
         return "paused"
-    if why is not None:
+    if hold is not None:
         return "held"
     return "active" if any(row.active for row in rows) else "idle"

@@ -25,6 +25,18 @@ def arbiter_on(state: State, slot: Slot) -> Applied | None:
     return next((applied for applied in state.stack_on(slot) if applied.arbiter is not None), None)
 
 
+def arbitrated_at(state: State, slot: Slot, setting: str = "") -> str:
+    """`turns.gpol:12`, the line of a setting of the arbiter, or of its block where it says nothing of it; "": no policy
+    arbitrates there."""
+    applied = arbiter_on(state, slot)
+    block = applied.program.ir.arbiter if applied is not None else None
+    if applied is None or block is None:
+        return ""
+    source = applied.program.ir.source
+    span = block.settings[setting].span if setting in block.settings else block.span
+    return f"{source.name}:{source.position(span.start)[0]}"
+
+
 def standing(state: State, tenant: Tenant, slot: Slot) -> Standing:
     """Remembered until the running set or the tenant's class changes."""
     found = tenant.standings.get(slot)

@@ -157,6 +157,8 @@ class Waiting:
     """Of what: who needs it too waits behind."""
     board_generation: int
     """Of the set that has sorted it."""
+    by: str = ""
+    """`quotas.gpol:12`, where it stands."""
 
 
 @define

@@ -42,6 +42,7 @@ def enter(state: State, tenant: Tenant, event: ev.LaunchAsked | ev.AttachAsked, 
         text=no.text,
         resource=no.resource,
         board_generation=state.board_generation,
+        by=no.place,
     )
     state.waiting.append(one)
     wait_ns = None if one.until_ns == math.inf else int(no.wait_ns)
@@ -73,7 +74,7 @@ def move(state: State) -> tuple[Waiting | None, list[Effect]]:
         if no is None:
             state.waiting.remove(one)
             return one, effects
-        one.text, one.resource = no.text, no.resource
+        one.text, one.resource, one.by = no.text, no.resource, no.place
         taken.append(one.resource)
     return None, effects
 

@@ -56,15 +56,18 @@ class HoldView:
     """Why a job does not run now."""
 
     code: str
-    """`paused`, `preempt`, `window`, …: the gate's reason; `admission`: it waits in line to be let in."""
+    """`paused`, `preempt`, `window`, …: the gate's reason; `lock`: it waits for its turn; `memory`: an allocation waits
+    for room; `admission`: it waits in line to be let in."""
     text: str
     """One sentence with evidence."""
     held_by: int | None
     """The job waited for."""
     for_ns: int
-    """How long the launch that waits longest has been held."""
+    """How long the launch that waits longest has been held, or it has waited."""
     device: int | None
     """Slot; None: it waits for a place on any."""
+    by: str = ""
+    """`turns.gpol:12`, where it stands; "": no policy has said it."""
 
 
 @frozen(kw_only=True)

@@ -46,7 +46,7 @@ def of_device(state: State, slot: Slot) -> Mapping[str, Value]:
         "hw.id": uuid_text(device.uuid),
         "hw.type": "gpu",
         "hw.name": cut(device.name),
-        "hw.gpu.memory.limit": device.total_bytes,
+        "gpud.gpu.memory_bytes": device.total_bytes,
         "gpud.device": int(slot),
     }
 

@@ -60,7 +60,8 @@ class JournalFile:
         """Not written: nothing had changed."""
         self._knobs = (0, 0)
         """Second, how many in it."""
-        self._failing = False
+        self._warned = False
+        """Of a disk that has not been written since."""
         self._warned_at = -AGAIN_S
         self._thread = threading.Thread(target=self._run, name="gpud-journal", daemon=True)
         self._thread.start()
@@ -159,21 +160,20 @@ class JournalFile:
         self._tell(error)
 
     def _tell(self, error: OSError | None) -> None:
-        """A disk that is full stays full: once."""
+        """A disk that is full stays full: once. One that is full and not full by turns is not told of at each turn."""
         if error is None:
-            if self._failing:
+            if self._warned:
                 log.info("the journal is written again")
-            self._failing = False
+            self._warned = False
             return
-        if not self._failing and time.monotonic() - self._warned_at >= AGAIN_S:
-            self._warned_at = time.monotonic()
+        if not self._warned and time.monotonic() - self._warned_at >= AGAIN_S:
+            self._warned, self._warned_at = True, time.monotonic()
             log.warning(
                 "the journal cannot be written (%s: %s); gpud works, but `gpud trace export` will miss what happens; "
                 "look at the space and the rights there, or set [journal] in gpud.toml",
                 self._files.directory,
                 (error.strerror or str(error)).lower(),
             )
-        self._failing = True
 
 
 def _entry(waiting: _Waiting) -> Entry:

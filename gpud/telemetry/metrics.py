@@ -136,8 +136,9 @@ class Metrics:
                 target = targets.get((slot, job_class))
                 if target is not None:
                     family.add_metric((gpu, job_class, "target"), target)
-                if parts is not None:
-                    family.add_metric((gpu, job_class, "actual"), parts.get((gpu, job_class), 0.0))
+                actual = parts.get((gpu, job_class)) if parts is not None else None
+                if actual is not None:
+                    family.add_metric((gpu, job_class, "actual"), actual)
         return family
 
 

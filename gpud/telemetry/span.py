@@ -14,7 +14,7 @@ class Link:
     trace_id: str
     span_id: str
     kind: str
-    """`previous`, `waited_for`, `victim`, `beneficiary`, `job`."""
+    """`previous`, `waited_for`, `victim`, `beneficiary`, `job`, `caller`."""
 
 
 @frozen(kw_only=True)

@@ -10,6 +10,7 @@ from gpud.model import traceparent
 from gpud.model.ids import JobId, Slot
 from gpud.model.units import SECOND
 from gpud.telemetry import attributes as words
+from gpud.telemetry.fill import RESERVE, Trace, Traces
 from gpud.telemetry.records import (
     Came,
     Evicted,
@@ -23,10 +24,6 @@ from gpud.telemetry.records import (
 )
 from gpud.telemetry.span import Link, Put, SpanRecord, Value
 
-MOST_SPANS = 5_000
-"""Of one trace; then another one follows, linked to it."""
-RESERVE = 10
-"""What one record makes at most, with the segment's own."""
 SEGMENT_NS = 600 * SECOND
 SEGMENT_TURNS = 200
 LONG_WAIT_NS = 1 * SECOND
@@ -53,12 +50,12 @@ class _Traced:
     job: Job
     sampled: bool
     root: traceparent.Context
-    trace_id: str
+    """As its program is told."""
+    trace: Trace
+    """Where it goes on."""
     parent_id: str
     """Of segments; "": in a later trace."""
     segment: _Segment
-    count: int = 0
-    """Spans in this trace."""
     turns: int = 0
     job_class: str = ""
     """As seen last."""
@@ -83,6 +80,7 @@ class Spans:
         self._offset, self._bits = offset, bits
         self._device, self._class_of = device, class_of
         self._jobs: dict[JobId, _Traced] = {}
+        self._traces = Traces()
         self._last: dict[Slot, tuple[JobId, int, str, str]] = {}
         """The last turn that is over: job, epoch, and the span that tells of it."""
         self._waits: dict[tuple[JobId, Slot], tuple[str, str]] = {}
@@ -93,7 +91,7 @@ class Spans:
     def trace_of(self, job: JobId) -> str:
         """Id of the trace in which a job goes on; "": it has none."""
         found = self._jobs.get(job)
-        return found.trace_id if found is not None and found.sampled else ""
+        return found.trace.id if found is not None and found.sampled else ""
 
     def take(self, record: Record) -> None:
         if type(record) is TurnMoment:
@@ -121,6 +119,7 @@ class Spans:
         traced = self._begin(job, now)
         if traced.sampled:
             previous = Link(trace_id=traced.root.trace_id, span_id=traced.root.span_id, kind="job")
+            traced.trace.open -= 1
             self._new_trace(traced, previous, now)
 
     def due(self, now: int) -> tuple[JobId, int, int] | None:
@@ -149,11 +148,15 @@ class Spans:
     def _begin(self, job: Job, now: int) -> _Traced:
         caller = traceparent.parse(job.caller)
         root = traceparent.of_job(self._seed, job.id, job.asked_ns, caller)
+        trace = self._traces.of(root.trace_id) if root.sampled else Trace(root.trace_id)
+        if trace.is_full(1 + RESERVE):
+            trace = Trace(self._trace_id())
+        trace.open += 1
         traced = self._jobs[JobId(job.id)] = _Traced(
             job=job,
             sampled=root.sampled,
             root=root,
-            trace_id=root.trace_id,
+            trace=trace,
             parent_id=root.span_id,
             segment=_Segment(span_id=self._id(), began_ns=now, previous=None),
         )
@@ -163,25 +166,32 @@ class Spans:
     def _came(self, record: Came) -> None:
         traced = self._begin(record.job, record.at_ns)
         if traced.sampled:
-            traced.count += 1
-            self._root(record.job, traced.root, record.at_ns, "")
+            self._root(record.job, traced.root, traced.trace, record.at_ns, "")
 
     def _refused(self, record: Refused) -> None:
         root = traceparent.of_job(self._seed, record.job.id, record.job.asked_ns, traceparent.parse(record.job.caller))
         if root.sampled:
-            self._root(record.job, root, record.at_ns, f"not let in: {record.text}")
+            trace = self._traces.of(root.trace_id)
+            trace = Trace(self._trace_id()) if trace.is_full(1) else trace
+            self._root(record.job, root, trace, record.at_ns, f"not let in: {record.text}")
 
-    def _root(self, job: Job, root: traceparent.Context, at: int, error: str) -> None:
+    def _root(self, job: Job, root: traceparent.Context, trace: Trace, at: int, error: str) -> None:
+        """Below its caller; where the caller's trace is full, in one of its own."""
         offset, caller = self._offset(), traceparent.parse(job.caller)
+        links: tuple[Link, ...] = ()
+        if caller is not None and trace.id != caller.trace_id:
+            links, caller = (Link(trace_id=caller.trace_id, span_id=caller.span_id, kind="caller"),), None
+        trace.count += 1
         self._put(
             SpanRecord(
                 name="job",
-                trace_id=root.trace_id,
+                trace_id=trace.id,
                 span_id=root.span_id,
                 parent_id=caller.span_id if caller is not None else "",
                 start_ns=job.asked_ns + offset,
                 end_ns=max(at, job.asked_ns) + offset,
                 attributes=words.of_job(job),
+                links=links,
                 error=error[:LONGEST_TEXT],
                 remote=caller is not None,
             )
@@ -191,6 +201,7 @@ class Spans:
         traced = self._jobs.pop(record.job, None)
         if traced is not None:
             self._end_segment(traced, record.at_ns)
+            traced.trace.open -= 1
             self._plan()
 
     def _turn(self, moment: TurnMoment) -> None:
@@ -213,18 +224,18 @@ class Spans:
             segment.recorded += 1
             span_id = self._tell_turn(traced, moment, why)
             if not moment.epoch and moment.end == "goes on":
-                self._waits[moment.job, moment.slot] = traced.trace_id, span_id
+                self._waits[moment.job, moment.slot] = traced.trace.id, span_id
         if moment.epoch:
-            self._last[moment.slot] = moment.job, moment.epoch, traced.trace_id, span_id
+            self._last[moment.slot] = moment.job, moment.epoch, traced.trace.id, span_id
         full = segment.turns >= SEGMENT_TURNS and moment.end != "goes on"
-        if full or traced.count + RESERVE >= MOST_SPANS:
+        if full or traced.trace.is_full():
             self.cut(moment.job, moment.ended_ns)
 
     def _tell_turn(self, traced: _Traced, moment: TurnMoment, why: str) -> str:
         offset, span_id = self._offset(), self._id()
         device = self._device(moment.slot)
         about = words.short(traced.job)
-        trace_id, put = traced.trace_id, self._put
+        trace_id, put = traced.trace.id, self._put
         attributes = {**words.of_turn(moment, why), **about, **device, "gpud.class": self._class(traced)}
         put(
             SpanRecord(
@@ -254,7 +265,7 @@ class Spans:
                     error=moment.failed if phase.name == "swap_out" else "",
                 )
             )
-        traced.count += 1 + len(moment.phases)
+        traced.trace.count += 1 + len(moment.phases)
         if moment.asked_back_ns is not None and moment.back_ns is not None:
             self._preempt(traced, moment, span_id, offset)
         return span_id
@@ -263,17 +274,17 @@ class Spans:
         """From the word that the device is wanted back until it was."""
         assert moment.asked_back_ns is not None
         assert moment.back_ns is not None
-        links = [Link(trace_id=traced.trace_id, span_id=span_id, kind="victim")]
+        links = [Link(trace_id=traced.trace.id, span_id=span_id, kind="victim")]
         attributes: dict[str, Value] = {"gpud.preempt.victim": int(moment.job), "gpud.turn.overran": moment.overran}
         following = self._jobs.get(moment.next_job) if moment.next_job is not None else None
         if following is not None:
             links += [self._of_segment(following, "beneficiary")] if following.sampled else []
             attributes["gpud.preempt.beneficiary"] = following.job.id
-        traced.count += 1
+        traced.trace.count += 1
         self._put(
             SpanRecord(
                 name="preempt",
-                trace_id=traced.trace_id,
+                trace_id=traced.trace.id,
                 span_id=self._id(),
                 parent_id=span_id,
                 start_ns=moment.asked_back_ns + offset,
@@ -308,11 +319,11 @@ class Spans:
             return
         offset = self._offset()
         about = {**words.short(traced.job), **(self._device(slot) if slot is not None else {}), **attributes}
-        traced.count += 1
+        traced.trace.count += 1
         self._put(
             SpanRecord(
                 name=name,
-                trace_id=traced.trace_id,
+                trace_id=traced.trace.id,
                 span_id=self._id(),
                 parent_id=traced.segment.span_id,
                 start_ns=began_ns + offset,
@@ -322,7 +333,7 @@ class Spans:
                 error=error[:LONGEST_TEXT],
             )
         )
-        if traced.count + RESERVE >= MOST_SPANS:
+        if traced.trace.is_full():
             self.cut(job, ended_ns)
 
     # ------------------------------------------------------------------------------------------------------ segments
@@ -340,11 +351,11 @@ class Spans:
         }
         for name, spent in segment.sums.items():
             attributes[f"gpud.segment.{name}_s"] = spent / SECOND
-        traced.count += 1
+        traced.trace.count += 1
         self._put(
             SpanRecord(
                 name="job.segment",
-                trace_id=traced.trace_id,
+                trace_id=traced.trace.id,
                 span_id=segment.span_id,
                 parent_id=traced.parent_id,
                 start_ns=segment.began_ns + offset,
@@ -356,13 +367,14 @@ class Spans:
 
     def _next_segment(self, traced: _Traced, at: int) -> None:
         previous = self._of_segment(traced, "previous")
-        if traced.count + RESERVE >= MOST_SPANS:
+        if traced.trace.is_full():
+            traced.trace.open -= 1
             self._new_trace(traced, previous, at)
         else:
             traced.segment = _Segment(span_id=self._id(), began_ns=at, previous=previous)
 
     def _new_trace(self, traced: _Traced, previous: Link, at: int) -> None:
-        traced.trace_id, traced.parent_id, traced.count = f"{self._bits(128) or 1:032x}", "", 0
+        traced.trace, traced.parent_id = Trace(self._trace_id(), open=1), ""
         traced.segment = _Segment(span_id=self._id(), began_ns=at, previous=previous)
 
     def _plan(self) -> None:
@@ -386,12 +398,15 @@ class Spans:
         return (*found, self._of_segment(traced, "waited_for")) if traced is not None and traced.sampled else found
 
     def _of_segment(self, traced: _Traced, kind: str) -> Link:
-        return Link(trace_id=traced.trace_id, span_id=traced.segment.span_id, kind=kind)
+        return Link(trace_id=traced.trace.id, span_id=traced.segment.span_id, kind=kind)
 
     def _class(self, traced: _Traced) -> str:
         """Also of one that has just ended."""
         traced.job_class = self._class_of(JobId(traced.job.id)) or traced.job_class
         return traced.job_class
+
+    def _trace_id(self) -> str:
+        return f"{self._bits(128) or 1:032x}"
 
     def _id(self) -> str:
         return f"{self._bits(64) or 1:016x}"

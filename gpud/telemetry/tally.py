@@ -10,6 +10,7 @@ from attrs import define
 
 from gpud.engine.classify import UNCLASSIFIED
 from gpud.engine.lock_queue import Turn
+from gpud.engine.publish import CHARGES
 from gpud.engine.reload_steps import Steps
 from gpud.engine.standing import arbiter_on, class_text, standing
 from gpud.engine.state import State, Tenant
@@ -134,11 +135,15 @@ class Tally:
             gpu, turns = str(slot), slot in self._state.locks.lines
             for job_class in self.classes_on(slot):
                 self.waits.begin((job_class, "admission"))
-                for counts in (self.gpu_time.busy_ns, self.gpu_time.held, self.preemptions, self.evictions):
+                for counts in (self.gpu_time.held, self.preemptions, self.evictions):
                     counts.add((gpu, job_class), 0)
                 if turns:
                     self.waits.begin((job_class, "turn"))
                     self.holds.begin((job_class,))
+            for client in self._state.clients_on(slot):
+                words = client.words.get(slot)
+                if words is not None and words.gate & CHARGES:  # else nobody knows, and it is not zero
+                    self.gpu_time.busy_ns.add((gpu, self.class_on(self._state.tenants[client.job], slot)), 0)
             for direction in ("in", "out") if slot in self._state.moves.devices else ():
                 self.swaps.begin((gpu, direction))
                 self.swapped.add((gpu, direction), 0)

@@ -1,9 +1,11 @@
 """The command line as a user calls it."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 
 def gpud(
@@ -21,3 +23,8 @@ def gpud(
     )
     assert "Traceback" not in result.stderr, result.stderr
     return result
+
+
+def hold_of(environment: Mapping[str, str], job: int) -> Any:
+    """`hold` of `gpud why JOB --json`: the one reason; None: there is none."""
+    return json.loads(gpud(environment, "why", str(job), "--json").stdout)["hold"]

@@ -24,7 +24,7 @@ from gpud.cli.verbs import VERBS
 from gpud.control import wire
 from gpud.model.errors import UsageError
 from gpud.model.policy_views import ChangeView, DevicePlanView, HistoryView, RejectedView, SetView
-from gpud.model.views import HoldView, JobStats, JobView, TimeView, UnmanagedView
+from gpud.model.views import HoldView, JobStats, JobView, TimeView, UnmanagedView, WhyView
 from gpud.native import shipped_policies
 from tests.cli.conftest import Gpud
 from tests.cli.control import stats_of
@@ -267,6 +267,26 @@ def test_a_job_may_be_called_anything(monkeypatch: pytest.MonkeyPatch, capsys: p
     said = capsys.readouterr().out
     assert "[/x] [red]" in said
     assert "([/high]) is active" in said
+
+
+def test_why_names_the_code_and_the_line_of_the_policy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Held(OneJob):
+        by = "[x].gpol:12"
+
+        def why(self, job: int) -> WhyView:
+            assert JOB.why is not None
+            return WhyView(job=JOB, hold=evolve(JOB.why, by=self.by), devices=())
+
+    monkeypatch.setattr(why, "client", Held)
+    assert verbs.dispatch(["why", "3"]) == 0
+    assert "  held: job 1 ([/high]) is active\n      preempt, [x].gpol:12\n" in capsys.readouterr().out
+    assert verbs.dispatch(["why", "3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["hold"]["by"] == "[x].gpol:12"
+    monkeypatch.setattr(Held, "by", "")
+    assert verbs.dispatch(["why", "3"]) == 0
+    assert "      preempt\n" in capsys.readouterr().out
 
 
 TIME = TimeView(

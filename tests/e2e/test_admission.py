@@ -82,6 +82,7 @@ def test_a_job_waits_in_line_and_comes_in(counter: list[str], tmp_path: Path) ->
             why = client.why(waits.id)
             assert why.hold is not None
             assert (why.job.id, why.hold.code, why.hold.text) == (waits.id, "admission", waits.why.text)
+            assert f"({why.hold.by})" in why.hold.text
         third = node.run([*counter, "1", "1"], options=("--timeout", "1s"), stderr=subprocess.PIPE)
         _, said = third.communicate(timeout=PATIENCE_S)
         assert third.returncode == 124

@@ -1,6 +1,7 @@
 """Turns of programs that do, step by step, what the test tells them: cut, timed out, killed, forked, left alone."""
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpud.engine.lock import AHEAD_NS
+from gpud.testing.command import hold_of
 from gpud.testing.node import Node, until
 from tests.e2e.test_enforced import Jobs, slow
 from tests.e2e.test_turns import lock, states
@@ -181,6 +183,25 @@ def test_a_timeout_passes_and_nothing_of_it_is_left(node: Node) -> None:
     assert one.does("drop") == "out"
     assert third.hears() == "in"
     assert states(node).count("has") == 1
+
+
+def test_who_waits_in_acquire_is_told_why(node: Node) -> None:
+    """None of its launches is held: it has made none."""
+    one, other = Told(node), Told(node)
+    assert one.does("take") == "in"
+    other.says("take")
+    waits(node, other, 1)
+    with node.client() as client:
+        jobs = {pid: job for job in client.ps() for pid in job.pids}
+    hold = hold_of(node.environment, jobs[other.pid].id)
+    assert (hold["code"], hold["held_by"]) == ("lock", jobs[one.pid].id)
+    assert re.search(r"\.gpol:\d+$", hold["by"])
+    shown = jobs[other.pid].why
+    assert shown is not None
+    assert (shown.code, shown.by) == ("lock", hold["by"]), "`gpud ps --json` says the same"
+    assert one.does("drop") == "out"
+    assert other.hears() == "in"
+    assert hold_of(node.environment, jobs[other.pid].id) is None
 
 
 def test_who_waits_sees_what_the_device_is_used_for(node: Node) -> None:

@@ -80,7 +80,7 @@ def test_a_label_that_cannot_be_read_counts_as_none_after_a_reload() -> None:
     assert division(world).tenants[0].hard_ppm == 150_000
     assert words(world, client).gate == GATE_BUDGET
     tenant = world.state.tenants[job(world, client)]
-    assert [ppm for ppm, _ in limits(world.state, tenant, S0)] == [150_000], "`gpud why` says the same"
+    assert [most.ppm for most in limits(world.state, tenant, S0)] == [150_000], "`gpud why` says the same"
     assert compute_of(world.state.stack_on(S0)[0], tenant) == (0.15, False), "and so much is promised"
 
 

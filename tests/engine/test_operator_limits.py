@@ -3,7 +3,7 @@
 import pytest
 
 from gpud.engine import rulings, saved
-from gpud.engine.in_words import limits
+from gpud.engine.in_words import Most, limits
 from gpud.engine.publish import GATE_BUDGET
 from gpud.engine.report import job_view
 from gpud.engine.why import why
@@ -120,7 +120,7 @@ def test_compute(quotas: World, labels: dict[str, str], ppm: int, holds: int) ->
     assert hard(quotas, client) == holds
     assert words(quotas, client).gate & GATE_BUDGET
     tenant = quotas.state.tenants[job_of(quotas, client)]
-    assert (ppm, "set by root (uid 0)") in list(limits(quotas.state, tenant, S0))
+    assert Most(ppm, "set by root (uid 0)", "") in list(limits(quotas.state, tenant, S0))
     assert said(quotas, client)["compute"].in_force == (ppm == holds)
     change(quotas, client, compute=None)
     assert hard(quotas, client) == before

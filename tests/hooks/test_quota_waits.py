@@ -1,10 +1,12 @@
 """`over_memory = wait` on real programs: an allocation beyond the limit waits until there is room, as long as it may,
 and no longer than somebody is there to answer."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from gpud.testing.command import hold_of
 from gpud.testing.node import Node, until
 
 from .allocators import CONTEXT, MIB, OUT_OF_MEMORY, UNIT, Process, job, limited, memory, truth
@@ -40,9 +42,15 @@ def test_until_another_one_frees(tmp_path: Path, kind: str) -> None:
     with node_with(tmp_path, "wait(max = 10min)") as node, job(node, 2) as (one, other):
         number = full(node, one)
         waits(node, other, kind)
+        hold = hold_of(node.environment, 1)
+        assert (hold["code"], hold["text"].partition(": ")[2]) == (
+            "memory", "an allocation waits for room below its limit",
+        )  # fmt: skip
+        assert re.search(r"\.gpol:\d+$", hold["by"])
         assert other.quietly(QUIET_S)
         assert one.ask("free", number) == [0]
         assert other.hear()[0] == 0
+        assert hold_of(node.environment, 1) is None
         assert truth(one)[other.pid] == 4 * UNIT + CONTEXT
         assert memory(node).reserved == 4 * UNIT
         until(lambda: memory(node).waiting == 0, SEES_S, "nobody waits any more")

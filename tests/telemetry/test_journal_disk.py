@@ -83,6 +83,8 @@ assert lost == ([198] if from_the_start else [198, 49]), lost
 warnings = [text for level, text in Told.texts if level == "WARNING"]
 assert len(warnings) == 1, Told.texts
 assert "cannot be written" in warnings[0] and str(directory) in warnings[0]
+again = [text for level, text in Told.texts if "written again" in text]
+assert len(again) == 1, "as often as there was a warning: %s" % Told.texts
 print("right", warnings[0])
 """
 

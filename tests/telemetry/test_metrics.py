@@ -24,7 +24,7 @@ from gpud.model.ids import ClientId, Slot
 from gpud.model.units import MILLISECOND, SECOND
 from gpud.telemetry.loop_lag import LoopLag
 from gpud.telemetry.metrics import OPENMETRICS, STATES, TEXT, TOGETHER_NS, Metrics
-from tests.engine.conftest import GIB, UUID, board
+from tests.engine.conftest import GIB, UUID, board, by
 from tests.engine.live_world import RUNNING, S0, SHARES, Watched
 from tests.engine.swaps import SWAPS
 from tests.engine.test_lock import TURNS
@@ -100,7 +100,9 @@ def busy_node() -> Scraped:
     one, two = w.low(), w.low()
     slots = frozenset({S0})
     for number, client in enumerate((one, two)):
-        w.counters[client] = Counters(resident_bytes=GIB // 2, host_bytes=7, reserved_bytes=GIB // 2, held=number)
+        w.counters[client] = Counters(
+            resident_bytes=GIB // 2, host_bytes=7, reserved_bytes=GIB // 2, held=number, spent_ns=number
+        )
         w.react(ev.LockAsked(client=client, request=1, slots=slots, explicit=False, wait_ns=None))
     w.now += SECOND
     epoch = w.state.locks.last_epoch
@@ -194,6 +196,22 @@ def test_shares_against_their_targets() -> None:
     assert w.values("gpud_gpu_busy_seconds", gpu="0") == {("big",): 6, ("small",): 2}
 
 
+def test_gpu_time_that_nobody_measures_is_not_zero() -> None:
+    """Under `exclusive` launches are not charged."""
+    w = Scraped(TURNS)
+    w.react(ev.DevicesFound(devices=((UUID, "A100", GIB),)))
+    client = w.low()
+    w.counters[client] = Counters(active=1, entered=1000)
+    for _ in range(2):
+        assert w.values("gpud_gpu_busy_seconds") == w.values("gpud_class_share_ratio") == {}
+        w.now += 11 * SECOND
+    w.react(ev.SetAsked(job=w.state.clients[client].job, changes=(("compute", 300_000),), by=by()))
+    assert w.values("gpud_gpu_busy_seconds", gpu="0") == {("job",): 0}, "from now on it is, and it has not run yet"
+    w.scrape()
+    w.now += 11 * SECOND
+    assert w.values("gpud_class_share_ratio", gpu="0") == {("job", "actual"): 0}
+
+
 def test_exemplars_lead_to_traces() -> None:
     w = busy_node()
     found = {
@@ -244,11 +262,11 @@ def test_another_set_between_two_scrapes() -> None:
     client = w.low()
     w.counters[client] = Counters(spent_ns=SECOND)
     w.now += 5 * SECOND
-    assert w.values("gpud_gpu_busy_seconds", gpu="0") == {("high",): 0, ("job",): 1}
+    assert w.values("gpud_gpu_busy_seconds", gpu="0") == {("job",): 1}
     w.react(ev.BoardChanged(board=board(("p", SHARES)), reading=w.reading()))
     w.counters[client] = Counters(spent_ns=3 * SECOND)
     w.now += 5 * SECOND
-    assert w.values("gpud_gpu_busy_seconds", gpu="0") == {("big",): 0, ("small",): 2}
+    assert w.values("gpud_gpu_busy_seconds", gpu="0") == {("small",): 2}
     w.react(ev.BoardChanged(board=OPEN, reading=w.reading()))  # no policy at all
     w.now += 5 * SECOND
     w.counters[client] = Counters(spent_ns=4 * SECOND)

@@ -11,8 +11,9 @@ from gpud.model import traceparent
 from gpud.model.counters import Counters
 from gpud.model.ids import JobId, Slot, uuid_text
 from gpud.model.units import MILLISECOND, SECOND
+from gpud.telemetry.fill import MOST_SPANS
 from gpud.telemetry.span import Link
-from gpud.telemetry.spans import LONG_WAIT_NS, MOST_SPANS, SEGMENT_NS
+from gpud.telemetry.spans import LONG_WAIT_NS, SEGMENT_NS
 from tests.engine.conftest import GIB, UUID, by, only
 from tests.engine.test_memory_swap import ZERO
 from tests.telemetry.conftest import OFFSET, HeardSwaps, HeardTurns, children, out_of, took
@@ -118,7 +119,7 @@ def test_attributes_follow_the_conventions() -> None:
     w = two_take_turns()
     turn, job = w.named("turn")[0], w.named("job")[0]
     assert dict(turn.attributes) == {
-        "hw.id": uuid_text(UUID), "hw.type": "gpu", "hw.name": "", "hw.gpu.memory.limit": GIB, "gpud.device": 0,
+        "hw.id": uuid_text(UUID), "hw.type": "gpu", "hw.name": "", "gpud.gpu.memory_bytes": GIB, "gpud.device": 0,
         "gpud.job.id": 1, "gpud.job.name": "one", "gpud.class": "job", "gpud.turn.epoch": 100 * SECOND,
         "gpud.turn.end": "asked back", "gpud.turn.overran": False, "gpud.turn.told": "swapped",
         "gpud.turn.next_job": 2,
