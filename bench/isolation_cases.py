@@ -11,6 +11,8 @@ from gpud.cli.sim.devicelog import DeviceLog
 
 KERNELS = {"serve": 2.0, "small": 0.2, "long": 5.0, "graph": 0.2, "second": 0.5}
 """Model ms of each kernel."""
+DELAY_NS = 300_000_000
+"""Until all have understood what they are to do."""
 HIGH, LOW = {"tier": "online"}, {"tier": "batch"}
 
 
@@ -71,7 +73,6 @@ class Figures:
     """Of the window."""
     low_busy: float
     """Those beside high, together."""
-    low_rounds: int
     overrun: float
     """Of the whole node: device time that was waiting for late computations."""
 
@@ -89,7 +90,9 @@ def run(
 ) -> dict[str, Figures]:
     """All cases at once, each on a device of its own, for so many seconds of wall time after `settle_s`.
 
-    `beside`: how many devices further those are that belong beside high (0: where it is; -1: they do not take part).
+    What arrives, arrives at the same times after `settle_s` in each run: that is a command of its own, which begins
+    from the seed. `beside`: how many devices further those are that belong beside high (0: where it is; -1: they do
+    not take part).
     """
     placed = []
     for device, case in enumerate(cases):
@@ -98,28 +101,31 @@ def run(
         lows = [rig.load(LOW if managed else None, **one) for one in options]
         placed.append(_Placed(case=case, device=device, high=high, beside=lows))
     loads = [load for place in placed for load in (place.high, *place.beside)]
-    at = together(loads, seconds + settle_s)
-    time.sleep(max(at / 1e9 + seconds + settle_s - time.monotonic(), 0))
-    said = {load.pid: load.done() for load in loads}
+    at = together(loads, settle_s) + round(settle_s * 1e9) if settle_s else time.monotonic_ns() + DELAY_NS
+    for load in loads:
+        load.begin(f"for {seconds} {at}")
+    time.sleep(max(at / 1e9 + seconds - time.monotonic(), 0))
+    said = {}
+    for place in placed:
+        if settle_s:
+            place.high.done()
+        said[place.high.pid] = place.high.done()
+        for low in place.beside:
+            rig.loads.remove(low)  # killed with the node: what it still has to do may take minutes
     log = rig.log()
-    first, last = (log.model_ns(at + round(s * 1e9)) for s in (settle_s, settle_s + seconds))
-    return {place.case.name: _figures(place, log, said, first, last) for place in placed}
+    first, last = log.model_ns(at), log.model_ns(at + round(seconds * 1e9))
+    return {place.case.name: _figures(place, log, said[place.high.pid], first, last) for place in placed}
 
 
-def _figures(place: _Placed, log: DeviceLog, said: Mapping[int, Done], first: int, last: int) -> Figures:
-    requests = said[place.high.pid].requests
-    latencies = device_log.latencies_ms(log, place.high.pid, requests, place.case.kernels)
-    counted = [first <= log.model_ns(one.arrival_ns) for one in requests]
+def _figures(place: _Placed, log: DeviceLog, said: Done, first: int, last: int) -> Figures:
+    requests = said.requests
     high = device_log.intervals(device_log.work_of(log, [place.high.pid]))
     low = device_log.intervals(device_log.work_of(log, [load.pid for load in place.beside]))
     scale = log.header.time_scale
     return Figures(
-        latencies_ms=tuple(ms for ms, counts in zip(latencies, counted, strict=True) if counts),
-        wall_ms=tuple(
-            (one.end_ns - one.arrival_ns) / 1e6 / scale for one, counts in zip(requests, counted, strict=True) if counts
-        ),
+        latencies_ms=tuple(device_log.latencies_ms(log, place.high.pid, requests, place.case.kernels)),
+        wall_ms=tuple((one.end_ns - one.arrival_ns) / 1e6 / scale for one in requests),
         high_busy=device_log.within(high, first, last) / (last - first),
         low_busy=device_log.within(low, first, last) / (last - first),
-        low_rounds=sum(said[load.pid].rounds for load in place.beside),
         overrun=doubt(log),
     )

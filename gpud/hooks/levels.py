@@ -85,6 +85,13 @@ class Divided:
             self._clients[row].control = ffi.NULL
             self._clients[row].presence = self._clients[row].activity = ffi.NULL
 
+    def end(self) -> None:
+        """Nobody divides the device any more: nobody is there beyond anybody's table."""
+        for client in self._clients:
+            if client.control != ffi.NULL:
+                device = client.control.device[self.slot]
+                device.others_active, device.others_lag_ns = 0, -(2**63)
+
     def levels(self) -> list[Level]:
         """As of the last step."""
         found = []

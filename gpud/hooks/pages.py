@@ -175,6 +175,8 @@ class PageStore:
         if division is not None:
             self._divided[slot] = divided = Divided(slot, division, self._places, before, resumed)
             divided.step(now)
+        elif before is not None:
+            before.end()
 
     def tell_edges(self, slot: Slot, told: bool) -> None:
         """Shall hooks tell of their edges on that device? They do until something else is said."""

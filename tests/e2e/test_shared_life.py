@@ -222,8 +222,8 @@ PTX = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k500()\n{\
 def test_random_bytes_in_its_own_pages(
     mode: str, policies: dict[str, str], due: Sequence[float], binary: Path, life: str, tmp_path: Path
 ) -> None:
-    """The others have what is theirs, whether it launches or not. The daemon goes on and shows nonsense within
-    bounds."""
+    """The others have what is theirs, whether it launches or not: three quarters at least, since it takes a processor
+    from them, too. The daemon goes on and shows nonsense within bounds."""
     print(f"seed {SEED}")
     ptx = tmp_path / "life.ptx"
     ptx.write_text(PTX)
@@ -263,8 +263,7 @@ def _vandal(
     had, (its,) = parts(spans(log, loads), first, last), parts([others], first, last)
     print(f"beside it: {had}; it: {its}")
     for mine, part in zip(had, due, strict=True):
-        bounds.least(mine / (sum(had) + its), 0.75 * part, "of what was used")  # less where the vandal takes more
-        bounds.least(mine, 0.4 * part, "beside it")  # less where it keeps others off
+        bounds.least(mine, 0.75 * part, "beside it")  # less where it takes more, or keeps others off
 
 
 def _look(node: Rig) -> None:

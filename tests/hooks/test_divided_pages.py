@@ -18,7 +18,7 @@ from tests.hooks.conftest import Node, open_node, until
 
 S2 = Slot(2)
 WHOLE = 1_000_000
-SHARE_RATE, SHARE_BASE, WATCHED = 18, 19, 34
+OTHERS_ACTIVE, SHARE_RATE, SHARE_BASE, WATCHED = 5, 18, 19, 34
 """Of CONTROL_DEVICE_HEAD."""
 
 
@@ -103,6 +103,26 @@ def test_steps_reach_the_pages_and_publishing_leaves_them_alone(store: PageStore
         1: ((1, MILLISECOND),),
         2: ((2, 3 * MILLISECOND),),
     }
+
+
+def test_nobody_is_beyond_the_table_where_nothing_is_divided_any_more(store: PageStore) -> None:
+    """The last one beyond has gone while it was active."""
+    low, high = Side(store, 1), Side(store, 2)
+    for side in (low, high):
+        store.seal(side.id)
+        store.publish(side.id, S2, DeviceWords())
+    looks = DividedClient(client=low.id, rank=1, looks=True)
+    tenants = (
+        DividedTenant(tenant=JobId(1), clients=(looks,)),
+        DividedTenant(tenant=JobId(2), clients=(DividedClient(client=high.id, rank=0),)),
+    )
+    high.spend(MILLISECOND)
+    now = time.monotonic_ns()
+    store.divide(S2, Division(tenants=tenants), (), now)
+    assert low.head()[OTHERS_ACTIVE] == 1
+    store.drop(high.id)
+    store.divide(S2, None, (), now + MILLISECOND)
+    assert low.head()[OTHERS_ACTIVE] == 0
 
 
 def test_edges_are_told_until_something_else_is_said(store: PageStore) -> None:
