@@ -139,8 +139,8 @@ def looks(program: Large) -> tuple[int, int]:
 
 @pytest.mark.parametrize("when", ["waits", "has", "leaves", "comes in"])
 def test_a_daemon_that_is_killed_at_any_time_costs_nobody_a_byte(tmp_path: Path, large: list[str], when: str) -> None:
-    with Turns(tmp_path, gbs="0.3" if when in ("leaves", "comes in") else "20", host="400MiB") as node:
-        one, two = out_and_in(node, large, 150)
+    with Turns(tmp_path, gbs="0.2" if when in ("leaves", "comes in") else "20", host="500MiB") as node:
+        one, two = out_and_in(node, large, 200)
         holder = node.pid("two")
         if when == "has":
             two.do("r")
@@ -165,7 +165,7 @@ def is_at(node: Turns, when: str) -> bool:
     if one is None or not one.lock:
         return False
     if when == "leaves":
-        return node.memory("two").host > 0
+        return node.moves("two", "one")
     return one.lock[0].state == when
 
 

@@ -38,6 +38,20 @@ def take(*more):
         return "in" if turns[-1].locked else "alone"
     except gpud.TurnError as error:
         return f"{type(error).__name__} {error}"
+def both(devices, timeout=600):
+    try:
+        turns.append(gpud.acquire([int(one) for one in devices.split(",")], timeout=float(timeout)))
+        return "in" if turns[-1].locked else "alone"
+    except gpud.TurnError as error:
+        return f"{type(error).__name__} {error}"
+def rounds(devices, count, path):
+    for _ in range(int(count)):
+        if both(devices) != "in":
+            return "not in"
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))     # fails if another one is inside
+        os.unlink(path)
+        drop()
+    return "done"
 def drop():
     turns.pop().release()
     return "out"
@@ -99,13 +113,14 @@ class Told:
         return self._errors.read_text()
 
 
-def begun(tmp_path: Path, policy: str, kernel_ms: float = 0.1) -> Node:
+def begun(tmp_path: Path, policy: str, kernel_ms: float = 0.1, devices: int = 1) -> Node:
     policies = tmp_path / "policies"
     policies.mkdir()
     (policies / "p.gpol").write_text(policy)
     profile = Path(slow(tmp_path))
     profile.write_text(profile.read_text().replace('"add_amount" = 0.1', f'"add_amount" = {kernel_ms}'))
-    return Node(profile=str(profile), policy="p", policies=policies)
+    environment = {"GPUD_SIM_DEVICES": str(devices)}
+    return Node(profile=str(profile), policy="p", policies=policies, environment=environment)
 
 
 @pytest.fixture

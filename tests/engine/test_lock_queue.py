@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -294,3 +294,36 @@ def test_a_low_rank_is_not_starved_by_ever_new_high_ones() -> None:
             q.back()
         q.go()
         assert q.now - began <= 11 * HOLD
+
+
+@given(
+    rank=st.integers(0, 5),
+    ahead=st.lists(st.integers(0, 5), max_size=6),
+    comes=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3), min_size=1, max_size=6),
+    holds=st.lists(st.integers(HOLD // 4, HOLD), min_size=1, max_size=6),
+    fair=st.booleans(),
+)
+def test_nobody_waits_longer_than_max_wait_and_the_turns_of_those_before(
+    rank: int, ahead: list[int], comes: list[list[int]], holds: list[int], fair: bool
+) -> None:
+    """While others keep coming: who has the device leaves it after each of `holds`, and `comes` come, for ever."""
+    ranks: dict[int, int] = {}
+    q = Queue(said=lambda job, slot: terms(ranks[int(job)], unit=int(job) % 4, fair=int(fair)))
+
+    def come(its: int) -> int:
+        ranks[len(ranks) + 1] = its
+        q.ask(len(ranks))
+        return len(ranks)
+
+    for one in ahead:
+        come(one)
+    waiter, began, step = come(rank), q.now, 0
+    q.go()
+    while q.turn().job != waiter:
+        for one in comes[step % len(comes)]:
+            come(one)
+        q.now += holds[step % len(holds)]
+        q.back()
+        q.go()
+        step += 1
+        assert q.now - began <= 10 * HOLD + (len(ahead) + 1) * HOLD
