@@ -11,6 +11,7 @@ from bench.harness import NATIVE, program, standin_node
 from bench.report import Row, arguments, emit, row_of_runs
 from gpud.testing.node import Node
 
+ROOT = Path(__file__).parents[1]
 RUNS = 15
 RESTS, REST_S = 3, 3.0
 
@@ -26,6 +27,15 @@ def run_ms(command: list[str], environment: dict[str, str]) -> float:
     begin = time.perf_counter()
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
     return (time.perf_counter() - begin) * 1e3
+
+
+def import_ms() -> float:
+    """ms of what a program's first line takes, in a fresh interpreter."""
+    code = (
+        "import time; began = time.perf_counter(); from gpud import acquire; print((time.perf_counter() - began) * 1e3)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    return float(done.stdout)
 
 
 def wakeups_per_s(pid: int) -> list[float]:
@@ -77,6 +87,7 @@ def main() -> None:
         for _ in range(RUNS):
             plain.append(init_ms(node, binary, managed=False))
             attached.append(init_ms(node, binary, managed=True))
+        rows.append(row_of_runs("import_ms", [import_ms() for _ in range(RUNS)], "ms", 15.0))
         rows.append(row_of_runs("init_ms", plain, "ms"))
         rows.append(row_of_runs("attach_ms", [a - statistics.median(plain) for a in attached], "ms", 5.0))
         gpud = str(Path(sys.executable).with_name("gpud"))

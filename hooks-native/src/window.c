@@ -1,10 +1,11 @@
 /* window.c: how much is submitted and unfinished, and who may submit how much more. */
+#define _GNU_SOURCE
 #include "window_state.h"
 
 #define LAUNCHES_MOST 65536         /* granted at once where only GPU time is limited */
 
 struct gpud_window gpud_windows[GPUD_MAX_DEVICES] = {
-    [0 ... GPUD_MAX_DEVICES - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER }
+    [0 ... GPUD_MAX_DEVICES - 1] = { .lock = GPUD_WINDOW_LOCK }
 };
 
 void gpud_window_publish(uint32_t device)

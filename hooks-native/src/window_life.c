@@ -1,4 +1,5 @@
 /* window_life.c: threads that sleep on what they were granted, and threads, streams, contexts and processes that end. */
+#define _GNU_SOURCE
 #include "window_state.h"
 
 #define ASLEEP_NS (500 * GPUD_MICROSECOND)      /* a thread that has launched nothing for so long */
@@ -161,5 +162,5 @@ void gpud_window_context_gone(uint32_t device, CUcontext context)
 void gpud_window_forget(void)
 {
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++)
-        gpud_windows[device] = (struct gpud_window){ .lock = PTHREAD_MUTEX_INITIALIZER };
+        gpud_windows[device] = (struct gpud_window){ .lock = GPUD_WINDOW_LOCK };
 }

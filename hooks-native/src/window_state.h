@@ -66,6 +66,8 @@ struct gpud_window {
     struct gpud_group groups[GPUD_WINDOW_GROUPS];
     struct gpud_allowed allowed[GPUD_WINDOW_GRANTS];
 };
+/* Threads that launch at once meet here every few launches, and for less time than a sleep takes. */
+#define GPUD_WINDOW_LOCK PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
 extern struct gpud_window gpud_windows[GPUD_MAX_DEVICES];
 
 /* window.c */

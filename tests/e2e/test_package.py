@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 NEEDED = (
+    "gpud/py.typed",
     "gpud/_native/libgpud_hook.so",
     "gpud/_native/sim/libcuda.so.1",
     "gpud/_native/sim/libnvidia-ml.so.1",
