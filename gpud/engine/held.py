@@ -123,6 +123,8 @@ def waits(state: State, tenant: Tenant, now: int) -> HoldView | None:
             line = state.locks.lines.get(slot)
             if line is not None and tenant.id in line.places:
                 view = lock_report.view(state, tenant, slot, now)
+                if view.state != "waits":  # another process of it has the device, and gives it back just now
+                    continue
                 return _waits("lock", view.text, view.holder, now - request.since_ns, slot, view.by)
     return None
 

@@ -98,7 +98,7 @@ def working(state: State, slot: Slot) -> list[JobId]:
     found: set[JobId] = set()
     for client in state.clients_on(slot):
         row = state.held.get((client.id, slot))
-        if client.id in state.heard and (row is None or row.active or row.inflight):
+        if client.id in state.heard and (row is None or row.active or row.inflight or row.entered != row.left):
             found.add(client.job)
     return sorted(found)
 

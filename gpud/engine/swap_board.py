@@ -71,9 +71,10 @@ def swap(state: State, event: BoardChanged, now: int) -> list[Effect]:
 
 
 def _wake(state: State, slots: set[Slot]) -> list[Effect]:
-    """Memory is not swapped there any more: hooks, which may be asleep, bring in what is out, and keep nothing."""
+    """Memory is not swapped there any more: hooks, which may be asleep, bring in what is out, and keep nothing. Each
+    message about the lock has an epoch, and none of them is 0."""
     return [
-        do.SendLockAgain(client=client.id, slots=frozenset({slot}), epoch=0)
+        do.SendLockAgain(client=client.id, slots=frozenset({slot}), epoch=max(state.locks.last_epoch, 1))
         for slot in sorted(slots)
         for client in state.clients_on(slot)
         if client.session is not None and client.id in state.heard

@@ -31,6 +31,8 @@ static void one_less(void)
     gpud_word_raise(0, GPUD_WORD_CAPTURE);
     if (gpud_load_total(&gpud_captures) != 0)       /* another began meanwhile */
         gpud_word_raise(GPUD_WORD_CAPTURE, 0);
+    else
+        gpud_keeper_wake();     /* it may have put something off */
 }
 
 void gpud_capture_began(CUstream stream)

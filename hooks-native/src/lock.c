@@ -27,10 +27,18 @@ bool gpud_lock_held(uint32_t device)
     return epoch != 0 && epoch == gpud_load_acquire(&gpud_control()->device[device].grant_epoch);
 }
 
+void gpud_lock_captures_wait(uint32_t device, bool begins)
+{
+    if (begins)
+        gpud_add_total(&gpud_lock_captures[device], 1);
+    else
+        gpud_sub_total(&gpud_lock_captures[device], 1);
+}
+
 void gpud_lock_wait(uint32_t device, bool captures)
 {
     if (captures)
-        gpud_add_total(&gpud_lock_captures[device], 1);
+        gpud_lock_captures_wait(device, true);
     if (gpud_add_total(&gpud_lock_waits[device], 1) == 0)
         gpud_keeper_call();
 }
@@ -38,7 +46,7 @@ void gpud_lock_wait(uint32_t device, bool captures)
 void gpud_lock_wait_end(uint32_t device, bool captures)
 {
     if (captures)
-        gpud_sub_total(&gpud_lock_captures[device], 1);
+        gpud_lock_captures_wait(device, false);
     if (gpud_sub_total(&gpud_lock_waits[device], 1) == 1 && !gpud_lock_held(device))
         gpud_keeper_call();         /* the question is withdrawn */
 }

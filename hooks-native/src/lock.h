@@ -18,6 +18,7 @@ extern uint32_t gpud_lock_news;
 /* A thread is held by GPUD_GATE_GRANT, and no longer: the first asks for the device. `captures`: it has a stream capture open. */
 void gpud_lock_wait(uint32_t device, bool captures);
 void gpud_lock_wait_end(uint32_t device, bool captures);
+void gpud_lock_captures_wait(uint32_t device, bool begins);     /* likewise of a thread that waits in gpud_hook_acquire with a capture open */
 bool gpud_lock_held(uint32_t device);       /* this process has the device now */
 
 /* Turns that the program takes itself. gpud_lock_begin counts one if the process has the device; the outermost not once it is asked back, or

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "captures.h"
 #include "entry.h"
 #include "gpud.h"
 #include "lock.h"
@@ -111,6 +112,15 @@ static struct gpud_lock_request *join(uint32_t slots, uint64_t until_ns)
     return unused;
 }
 
+/* Who waits has a stream capture of its own open: that does not end before it has what it waits for. */
+static void count_capture(uint32_t slots, bool begins)
+{
+    for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
+        if (slots & 1u << device)
+            gpud_lock_captures_wait(device, begins);
+    }
+}
+
 static int wait_for(struct gpud_lock_request *request, uint32_t slots, uint64_t until_ns)
 {
     for (;;) {
@@ -166,7 +176,12 @@ int gpud_hook_acquire_for(const int *devices, unsigned count, uint64_t timeout_n
         return GPUD_ERROR_SYSTEM;
     }
     gpud_keeper_call();
+    bool captures = gpud_capture_is_own();
+    if (captures)
+        count_capture(slots, true);
     answer = wait_for(request, slots, until);
+    if (captures)
+        count_capture(slots, false);
     pthread_mutex_lock(&gpud_lock_mutex);
     bool last = --request->waiters == 0;
     pthread_mutex_unlock(&gpud_lock_mutex);

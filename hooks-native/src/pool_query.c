@@ -189,7 +189,8 @@ void gpud_pool_tidy(uint32_t device)
     if (swaps(device) || gpud_pool_counts(device).idle == 0)
         return;
     gpud_add_total(&gpud_asking, 1);
-    if (!gpud_load_total(&gpud_exiting) && !gpud_load_total(&gpud_ending)) {
+    /* Not beside an open capture either: what the driver makes of an unmap then is not known. The end of the last one wakes the keeper. */
+    if (!gpud_load_total(&gpud_exiting) && !gpud_load_total(&gpud_ending) && gpud_load_total(&gpud_captures) == 0) {
         pthread_mutex_lock(&gpud_pool_lock);
         gpud_pool_publish(device);
         pthread_mutex_unlock(&gpud_pool_lock);
@@ -212,14 +213,15 @@ bool gpud_pool_give_idle(uint32_t ordinal)
 
 void gpud_pool_publish(uint32_t device)
 {
-    if (device >= GPUD_MAX_DEVICES)
-        return;
-    trim(device);
+    if (device < GPUD_MAX_DEVICES)
+        trim(device);
     gpud_pool_write(device);
 }
 
 void gpud_pool_write(uint32_t device)
 {
+    if (device >= GPUD_MAX_DEVICES)
+        return;
     struct gpud_pool_counts counts = gpud_pool_counts(device);
     struct gpud_activity_device *activity = &gpud_activity()->device[device];
     gpud_store(&activity->resident_bytes, counts.resident);

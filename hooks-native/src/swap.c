@@ -102,10 +102,16 @@ bool gpud_mover_is_broken(const struct gpud_mover *mover)
     return CUDA_ERROR_BREAKS(result);
 }
 
-void gpud_mover_end(struct gpud_mover *mover)
+void gpud_mover_end(struct gpud_mover *mover, uint32_t device, bool may_ask)
 {
     CUcontext popped;
 
+    pthread_mutex_lock(&gpud_pool_lock);
+    if (may_ask)
+        gpud_pool_publish(device);
+    else
+        gpud_pool_write(device);
+    pthread_mutex_unlock(&gpud_pool_lock);
     if (mover->context != NULL) {
         if (real.cuThreadExchangeStreamCaptureMode != NULL)
             real.cuThreadExchangeStreamCaptureMode(&mover->mode);

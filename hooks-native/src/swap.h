@@ -78,7 +78,7 @@ struct gpud_mover {
 };
 /* Ready for copies: own streams and events, in a context of the device's, which is current then. Always ended by gpud_mover_end. */
 enum gpud_swap_result gpud_mover_begin(struct gpud_mover *mover, uint32_t device, bool out, uint64_t until_ns);
-void gpud_mover_end(struct gpud_mover *mover);
+void gpud_mover_end(struct gpud_mover *mover, uint32_t device, bool may_ask);    /* publishes; `may_ask`: the driver may be called for it */
 bool gpud_mover_is_broken(const struct gpud_mover *mover);      /* its context, by an error that stays */
 /* Somebody waits for our driver calls to end. */
 bool gpud_mover_must_stop(void);

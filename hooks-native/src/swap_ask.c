@@ -65,7 +65,7 @@ void gpud_session_slots(struct gpud_session *session, const struct gpud_msg_memo
         gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_NO_SLOTS, "the host memory that the daemon gives cannot be used (%s): what this program has on the "
                  "device stays there", strerror(-failure));
     pthread_mutex_lock(&gpud_pool_lock);
-    gpud_pool_publish(message->slot);       /* that it has them, before it asks for more */
+    gpud_pool_write(message->slot);         /* that it has them, before it asks for more */
     pthread_mutex_unlock(&gpud_pool_lock);
     if (expected)
         ask.state = message->code == 0 && failure == 0 ? NONE : REFUSED;

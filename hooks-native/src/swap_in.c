@@ -159,9 +159,6 @@ enum gpud_swap_result gpud_swap_in(uint32_t device, uint64_t bytes, uint64_t unt
             result = GPUD_SWAP_DRIVER;
     }
     *moved = mover.moved;
-    gpud_mover_end(&mover);
-    pthread_mutex_lock(&gpud_pool_lock);
-    gpud_pool_publish(device);
-    pthread_mutex_unlock(&gpud_pool_lock);
+    gpud_mover_end(&mover, device, result != GPUD_SWAP_NOT_NOW);
     return result;
 }

@@ -127,9 +127,6 @@ enum gpud_swap_result gpud_swap_out(uint32_t device, uint64_t bytes, uint64_t un
         result = GPUD_SWAP_LITTLE;
     else if (result == GPUD_SWAP_DRIVER && gpud_mover_is_broken(&mover))
         result = GPUD_SWAP_BROKEN;
-    gpud_mover_end(&mover);
-    pthread_mutex_lock(&gpud_pool_lock);
-    gpud_pool_publish(device);
-    pthread_mutex_unlock(&gpud_pool_lock);
+    gpud_mover_end(&mover, device, result != GPUD_SWAP_NOT_NOW);
     return result;
 }

@@ -23,7 +23,8 @@ PATIENCE_S = 60
 MANY = 200
 """Launches of low; one each PAUSE_S, they would take a minute."""
 RANKS = policy_file(
-    f"arbitrate preempt {{ order = [high, low]  resume_after = 1ms  max_pause = {PAUSE_S * 1000:.0f}ms }}", HIGH_AND_LOW
+    f"arbitrate preempt {{ order = [high, low]  resume_after = 50ms  max_pause = {PAUSE_S * 1000:.0f}ms }}",
+    HIGH_AND_LOW,
 )
 
 

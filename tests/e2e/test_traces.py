@@ -230,6 +230,6 @@ def test_a_daemon_ends_though_nobody_takes_its_spans(tmp_path: Path, protocol: s
             until(lambda: receiver.requests, WITHIN, "it sends, and waits for an answer")
             assert node.daemon is not None
             node.daemon.send_signal(signal.SIGTERM)
-            assert node.daemon.wait(20) == 0
+            assert node.daemon.wait(WITHIN) == 0
             assert receiver.spans == [], "it has had no answer"
             assert "traces are not taken: what waited was not answered" in node.log.read_text()

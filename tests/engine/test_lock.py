@@ -497,7 +497,9 @@ def test_turns_begin_at_once_where_nobody_works_any_more() -> None:
     assert only(t.ticks(5 * MILLISECOND, busy), do.SendLockGranted) == []
     unfinished = {one: Counters(), other: Counters(inflight=1)}
     assert only(t.ticks(100 * MILLISECOND, unfinished), do.SendLockGranted) == []
-    idle = {one: Counters(), other: Counters()}
+    launching = {one: Counters(entered=4, left=4), other: Counters(entered=7, left=6)}
+    assert only(t.ticks(5 * MILLISECOND, launching), do.SendLockGranted) == [], "past the gate, and not noted yet"
+    idle = {one: Counters(entered=4, left=4), other: Counters(entered=7, left=7)}
     (granted,) = only(t.ticks(100 * MILLISECOND, idle), do.SendLockGranted)
     assert granted.client == one
 

@@ -462,6 +462,7 @@ def test_when_swapping_ends_hooks_are_woken_once_their_pages_say_so(after: str) 
     effects = w.react(ev.BoardChanged(board=board(("p", after)), reading=w.reading()))
     woken = only(effects, do.SendLockAgain)
     assert [(effect.client, effect.slots) for effect in woken] == [(one, {ZERO}), (other, {ZERO})]
+    assert all(effect.epoch > 0 for effect in woken), "a hook takes 0 for nonsense, and hangs up"
     (written,) = only(effects, do.Reloaded)
     assert effects.index(written) < effects.index(woken[0])
     again = w.react(ev.BoardChanged(board=board(("p", after + " "), ("q", "")), reading=w.reading()))

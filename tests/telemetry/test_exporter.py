@@ -14,7 +14,7 @@ import trustme
 
 from gpud.config_file import TelemetryConfig
 from gpud.engine.state import State
-from gpud.telemetry.exporter import CLOSING_S, Exporter
+from gpud.telemetry.exporter import Exporter
 from gpud.telemetry.span import Link, SpanRecord
 from gpud.telemetry.traces import endpoint_of, open_traces, sample_of, wanted
 from tests.engine.conftest import new_state
@@ -177,13 +177,14 @@ async def test_a_bad_endpoint_costs_no_memory_and_one_line(
     assert [record for record in caplog.records if record.name.startswith("opentelemetry")] == []
 
 
-async def test_the_end_is_not_kept_up_by_a_bad_endpoint(bad: str) -> None:
+async def test_the_end_is_not_kept_up_by_a_bad_endpoint(bad: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600")
     exporter = Exporter(bad, {}, "1")
     for number in range(1, 1000):
         exporter.put(span(number))
     began_s = time.monotonic()
     await exporter.aclose()
-    assert time.monotonic() - began_s < 3 * CLOSING_S, "OpenTelemetry alone takes ten seconds and more"
+    assert time.monotonic() - began_s < 60, "OpenTelemetry alone would take as long as it may"
 
 
 async def test_what_is_lost_at_the_end_is_said(caplog: pytest.LogCaptureFixture) -> None:

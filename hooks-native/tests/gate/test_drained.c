@@ -280,6 +280,34 @@ static void capture_waits_for_the_device(void)
     pthread_join(thread, NULL);
 }
 
+static int acquired;
+static void *captures_and_acquires(void *captured)
+{
+    fake_context(0);
+    fake_begin_capture(captured);
+    acquired = acquire(20 * GPUD_SECOND);
+    fake_end_capture(captured);
+    return captured;
+}
+
+/* Likewise, where it waits for a turn that it takes itself. */
+static void capture_waits_for_a_turn(void)
+{
+    pthread_t thread;
+
+    attach_with_turns();
+    take_a_turn(5);
+    fake_launch(stream, 0, FAKE_SPINS);
+    release();
+    ask_back(5, 0);
+    expect(GPUD_MSG_LOCK_BACK, 5, GPUD_LOCK_OVERRUN);
+    pthread_create(&thread, NULL, captures_and_acquires, fake_stream());
+    expect(GPUD_MSG_LOCK_BACK, 5, GPUD_LOCK_NEVER);
+    pthread_join(thread, NULL);
+    CHECK(acquired == GPUD_OK, "%d", acquired);
+    fake_release();
+}
+
 static uint32_t began, go_on;
 static void *launches_per_thread(void *unused)
 {
@@ -339,7 +367,7 @@ int main(int argc, char **argv)
         { "launch_in_the_driver", launch_in_the_driver },
         { "no_turns_in_between", no_turns_in_between }, { "some_context_ends", some_context_ends },
         { "stream_ends_during_a_capture", stream_ends_during_a_capture }, { "capture_is_open", capture_is_open },
-        { "capture_waits_for_the_device", capture_waits_for_the_device },
+        { "capture_waits_for_the_device", capture_waits_for_the_device }, { "capture_waits_for_a_turn", capture_waits_for_a_turn },
         { "threads_at_the_gate", threads_at_the_gate },
         { "threads_elsewhere", threads_elsewhere },
     };

@@ -142,7 +142,7 @@ static void one_goes_before_the_other_comes(void)
 static void a_timeout_keeps_neither(void)
 {
     attach_both();
-    pthread_t thread = begin_both(GPUD_SECOND);
+    pthread_t thread = begin_both(5 * GPUD_SECOND);
     uint64_t id = asked_for_both();
     grant_on(0, 5);
     in_on(0, 5);
@@ -182,7 +182,7 @@ static void one_of_both_is_not_taken_back(void)
 
     attach_both();
     take_a_turn(5);
-    CHECK(acquire_both(50 * GPUD_MILLISECOND) == GPUD_ERROR_TIMEOUT, "the other lacks");
+    CHECK(acquire_both(2 * GPUD_SECOND) == GPUD_ERROR_TIMEOUT, "the other lacks");
     asked_for_both();
     about(GPUD_MSG_LOCK_WITHDRAWN, BOTH);
     CHECK(counted_on(0) == 1 && counted_on(1) == 0, "its turn is as it was");
