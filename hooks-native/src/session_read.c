@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include "log.h"
 #include "session.h"
 #include "state.h"
+
+#define FEW_FDS 64
 
 /* The descriptors of a packet into `fds`; how many. */
 static uint32_t take_descriptors(struct msghdr *packet, int *fds)
@@ -29,8 +32,18 @@ static uint32_t take_descriptors(struct msghdr *packet, int *fds)
     return count;
 }
 
+/* Where there are few numbers at all, the program needs them itself. */
+static bool has_few(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < FEW_FDS;
+}
+
 void gpud_session_take_spare(struct gpud_session *session)
 {
+    if (has_few())
+        return;
     for (uint32_t i = 0; i < GPUD_SPARE_FDS; i++) {
         if (!gpud_descriptor_is_ours(&session->spare[i]))
             gpud_descriptor_keep(&session->spare[i], fcntl(session->socket.fd, F_DUPFD_CLOEXEC, 3));

@@ -22,7 +22,7 @@ import msgspec
 import pytest
 
 from gpud.control import wire
-from tests.daemon.conftest import Daemon, Program
+from tests.daemon.conftest import Daemon, Program, until
 
 COUNT = 10_000
 NOBODY = 65534
@@ -200,7 +200,8 @@ def test_nothing_is_disturbed(daemon: Daemon) -> None:
     gate = program.gate()
     with daemon.client() as client:
         before = client.ps()
-    resident, work, lease = memory_kib(daemon.process.pid), Work(program), program.do("lease_until_ns")
+    lease = until(lambda: program.do("lease_until_ns"), "its page has a lease")
+    resident, work = memory_kib(daemon.process.pid), Work(program)
     root = Path(__file__).parents[2]
     code = "import sys; from tests.control.test_hostile import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, str(NOBODY), str(daemon.config.control_socket)]

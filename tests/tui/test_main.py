@@ -253,9 +253,11 @@ def test_it_follows_the_size_of_its_terminal_and_takes_keys_at_each(config: Conf
     with ScriptedDaemon(config.runtime_dir, lambda: Script().steps(6)):
         terminal = Terminal("", {"GPUD_RUNTIME_DIR": str(config.runtime_dir)}, controls=True)
         terminal.until("notebook")
+        terminal.press("2")
+        terminal.until("who had which device")  # it takes keys: it is past its start
         terminal.resize(20, 5)
         terminal.until("20×5, needs")
-        terminal.press("2")
+        terminal.press("2")  # takes off what was seen before
         terminal.resize(100, 30)
         terminal.until("who had which device")
         terminal.press("1")
