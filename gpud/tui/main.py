@@ -53,6 +53,8 @@ def run(options: Options) -> int:
 
 
 def _show(options: Options, view: View, look: Look, source: Source, asked: Recording | None) -> int:
+    for name in ("COLUMNS", "LINES"):  # where they are exported, Textual believes them, and follows no change of size
+        os.environ.pop(name, None)
     inbox = Inbox()
     thread = FeedThread(source, inbox.post)
     thread.start()
