@@ -88,6 +88,10 @@ def test_who_is_there_for_long_enough_rises(binary: Path) -> None:
         began = time.monotonic_ns()
         low = node.load({"tier": "batch"}, kernels=f"k500:{FULL}:1", depth=1, warm=0)
         low.begin("for 600")
+        launched(low, 1)
+        waited_ns = (
+            time.monotonic_ns() - began
+        )  # the policy's clock: that of the device stands while it is computed late
         launched(low, 50)
         launched(high, 50)
         fresh = node.load({"tier": "batch"}, kernels=f"k500:{FULL}:1", depth=1, warm=0)
@@ -98,7 +102,5 @@ def test_who_is_there_for_long_enough_rises(binary: Path) -> None:
         assert not any(load.stats().hook_errors for load in (high, low))
         end(high, low, fresh)
         node.loads.clear()
-        log = node.log()
     assert ranks[0] == ranks[1]
-    submitted = [kernel.submit_ns for kernel in log.kernels if kernel.pid == low.pid]
-    assert (min(submitted) - log.model_ns(began)) / SECOND >= RISES_S
+    assert waited_ns / SECOND >= RISES_S
