@@ -1,8 +1,8 @@
 #!/bin/sh
 # The command `gpud`: the command line, in the Python of this installation.
 #
-# `gpud run` and what is asked often must start fast. They go without `site`, because the path files of other packages, which they do not need, can cost
-# more than all the rest (numba-cuda's: 20 ms). -P: nothing is imported from the directory that it is called in.
+# `gpud run` and what is asked often must start fast. They go without `site`, because the path files of other packages, which they do
+# not need, can cost more than all the rest (numba-cuda's: 20 ms). -P: nothing is imported from the directory that it is called in.
 checkout=""
 bin=${0%/*}
 [ -x "$bin/python3" ] || bin=$(dirname -- "$(readlink -f -- "$0")")

@@ -263,8 +263,8 @@ static void *captures_and_launches(void *captured)
     return captured;
 }
 
-/* The thread that is to end the capture is held itself: waiting does not end it. */
-static void capture_waits_for_the_device(void)
+/* It is late, and then a thread begins a capture that it can only end once it has the device: the process goes on. */
+static pthread_t late_with(void *(*captures)(void *))
 {
     pthread_t thread;
 
@@ -274,8 +274,16 @@ static void capture_waits_for_the_device(void)
     release();
     ask_back(5, 0);
     expect(GPUD_MSG_LOCK_BACK, 5, GPUD_LOCK_OVERRUN);
-    pthread_create(&thread, NULL, captures_and_launches, fake_stream());
+    pthread_create(&thread, NULL, captures, fake_stream());
     expect(GPUD_MSG_LOCK_BACK, 5, GPUD_LOCK_NEVER);
+    return thread;
+}
+
+/* The thread that is to end the capture is held itself: waiting does not end it. */
+static void capture_waits_for_the_device(void)
+{
+    pthread_t thread = late_with(captures_and_launches);
+
     fake_release();
     pthread_join(thread, NULL);
 }
@@ -293,17 +301,7 @@ static void *captures_and_acquires(void *captured)
 /* Likewise, where it waits for a turn that it takes itself. */
 static void capture_waits_for_a_turn(void)
 {
-    pthread_t thread;
-
-    attach_with_turns();
-    take_a_turn(5);
-    fake_launch(stream, 0, FAKE_SPINS);
-    release();
-    ask_back(5, 0);
-    expect(GPUD_MSG_LOCK_BACK, 5, GPUD_LOCK_OVERRUN);
-    pthread_create(&thread, NULL, captures_and_acquires, fake_stream());
-    expect(GPUD_MSG_LOCK_BACK, 5, GPUD_LOCK_NEVER);
-    pthread_join(thread, NULL);
+    pthread_join(late_with(captures_and_acquires), NULL);
     CHECK(acquired == GPUD_OK, "%d", acquired);
     fake_release();
 }
