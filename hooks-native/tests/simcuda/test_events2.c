@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "two.h"
+#include "held.h"
 
 enum { ROUNDS = 40 };
 
@@ -188,10 +189,13 @@ static void knot_one(int socket)
     CUstream a = stream(), b = stream();
     CUdeviceptr at = shared_words(socket);
     CUevent first = shared_event(socket), second = shared_event(socket), back = other_event(socket);
+    sem_t gate;
+    hold(b, &gate);
     times(module, "slow_times", at, 1, 1, b);
-    OK(cuEventRecord(first, b));        /* reached after 40 ms */
+    OK(cuEventRecord(first, b));
     nudge(socket);
     await(socket);                      /* the other has recorded `back` behind `first` */
+    go_on(&gate);
     OK(cuStreamWaitEvent(a, back, 0));
     OK(cuEventDestroy_v2(back));
     times(module, "times", at, 2, 0, a);        /* kept until then */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "driver_memory.h"
+#include "held.h"
 
 static CUmemoryPool make(size_t most)
 {
@@ -119,6 +120,7 @@ static void test_figures(CUstream stream)
 static void test_reuse(CUmodule module, CUstream one, CUstream two)
 {
     CUevent event;
+    sem_t gate;
     CUdeviceptr work = zeroes(64), a, b;
     CUmemoryPool pool = make(4 * MIB);          /* room for one only: whatever is had again is the same memory */
     OK(cuEventCreate(&event, 2));
@@ -128,7 +130,8 @@ static void test_reuse(CUmodule module, CUstream one, CUstream two)
     CHECK(a == b, "the same stream has it again at once");
 
     /* By an event. */
-    times(module, "slow_times", work, 1, 1, one);
+    hold(one, &gate);
+    times(module, "times", work, 1, 1, one);
     OK(cuMemFreeAsync(b, one));
     OK(cuEventRecord(event, one));
     OK(cuStreamWaitEvent(two, event, 0));
@@ -136,10 +139,12 @@ static void test_reuse(CUmodule module, CUstream one, CUstream two)
     a = take(pool, 3 * MIB, two);
     CHECK(a == b, "behind the event");
     EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(one));
+    go_on(&gate);
     OK(cuCtxSynchronize());
 
     /* Not without one, where nothing else is allowed. */
-    times(module, "slow_times", work, 1, 1, two);
+    hold(two, &gate);
+    times(module, "times", work, 1, 1, two);
     OK(cuMemFreeAsync(a, two));
     EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocFromPoolAsync(&b, 3 * MIB, pool, one));
     set(pool, POOL_REUSE_EVENT, 0);
@@ -148,17 +153,20 @@ static void test_reuse(CUmodule module, CUstream one, CUstream two)
     EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocFromPoolAsync(&b, 3 * MIB, pool, one));
     set(pool, POOL_REUSE_EVENT, 1);
     b = take(pool, 3 * MIB, one);
+    go_on(&gate);
     OK(cuCtxSynchronize());
 
     /* A dependency of the pool's making: the second stream comes after the first, on the device. */
     set(pool, POOL_REUSE_INTERNAL, 1);
-    times(module, "slow_times", work, 1, 1, one);
+    hold(one, &gate);
+    times(module, "times", work, 1, 1, one);
     OK(cuMemFreeAsync(b, one));
     a = take(pool, 3 * MIB, two);
     CHECK(a == b, "made to wait");
     EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(one));
     times(module, "times", work + 8, 1, 1, two);
     EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(two));
+    go_on(&gate);
     OK(cuStreamSynchronize(two));
     OK(cuStreamQuery(one));
 
@@ -186,11 +194,14 @@ static void test_end(CUmodule module, CUstream stream)
     CUmemoryPool pool = make(0);
     CUdeviceptr used = take(pool, 3 * MIB, stream), freed = take(pool, 5 * MIB, stream), work = zeroes(64);
     size_t with = left();
-    times(module, "slow_times", work, 1, 1, stream);
+    sem_t gate;
+    hold(stream, &gate);
+    times(module, "times", work, 1, 1, stream);
     OK(cuMemFreeAsync(freed, stream));
     OK(cuMemPoolDestroy(pool));                 /* does not wait */
     EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(stream));
     CHECK(left() == with, "memory of work under way was given back");
+    go_on(&gate);
     put_word(used, 5);
     CHECK(word(used) == 5 && attribute_of(used, P_POOL) == 0, "still there, of no pool");
     OK(cuStreamSynchronize(stream));

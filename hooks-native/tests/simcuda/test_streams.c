@@ -1,8 +1,9 @@
-/* test_streams.c: order and time: streams, the default streams, events, stream-ordered memory, capture. Kernels named slow_* take
- * 40 ms of model time, so what has not been waited for is seen not to be done. */
+/* test_streams.c: order and time: streams, the default streams, events, stream-ordered memory, capture. What
+ * is held (held.h) is seen not to be done; kernels named slow_* take 40 ms of model time. */
 #include <pthread.h>
 
 #include "driver.h"
+#include "held.h"
 
 static CUmodule module;
 static CUfunction slow_times, times;
@@ -27,6 +28,7 @@ static void test_queries(void)
     CUstream stream;
     CUevent before, after, quiet;
     CUcontext ctx, current;
+    sem_t gate;
     float ms = -1;
     int priority;
     OK(cuStreamCreateWithPriority(&stream, 1, -100));
@@ -45,7 +47,7 @@ static void test_queries(void)
     OK(cuEventQuery(before));
     EXPECT(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime_v2(&ms, before, after));
     /* Behind other work, so that the time of this program's calls does not enter. */
-    put(slow_times, data, 0, 0, stream);
+    hold(stream, &gate);
     put(slow_times, data, 0, 0, stream);
     OK(cuEventRecord(before, stream));
     put(slow_times, data, 2, 1, stream);
@@ -56,6 +58,7 @@ static void test_queries(void)
     EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(after));
     EXPECT(CUDA_ERROR_NOT_READY, cuEventElapsedTime_v2(&ms, before, after));
     EXPECT(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime_v2(&ms, before, quiet));
+    go_on(&gate);
     OK(cuEventSynchronize(after));
     OK(cuStreamSynchronize(stream));
     OK(cuEventElapsedTime_v2(&ms, before, after));
@@ -80,16 +83,19 @@ static void test_waits(void)
     CUdeviceptr data = zeroes(4);
     CUstream a, b;
     CUevent event;
+    sem_t gate;
     OK(cuStreamCreate(&a, 1));
     OK(cuStreamCreate(&b, 1));
     OK(cuEventCreate(&event, 0));
     OK(cuStreamWaitEvent(b, event, 0));         /* never recorded: nothing to wait for */
     OK(cuStreamSynchronize(b));
+    hold(a, &gate);
     put(slow_times, data, 1, 1, a);
     OK(cuEventRecord(event, a));
     OK(cuStreamWaitEvent(b, event, 0));
     put(times, data, 10, 0, b);
     EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(b));
+    go_on(&gate);
     /* Recorded again elsewhere: it now means the other place, the wait above does not move. */
     OK(cuEventRecord(event, b));
     OK(cuStreamDestroy_v2(a));
@@ -118,9 +124,11 @@ static void test_legacy(void)
 {
     CUdeviceptr data = zeroes(4);
     CUstream blocking, free_stream;
+    sem_t gate;
     OK(cuStreamCreate(&blocking, 0));
     OK(cuStreamCreate(&free_stream, 1));
-    put(slow_times, data, 2, 1, blocking);
+    hold(blocking, &gate);
+    put(times, data, 2, 1, blocking);
     put(times, data, 10, 0, NULL);
     CUevent legacy = mark_after(NULL);
     EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(legacy));
@@ -130,16 +138,19 @@ static void test_legacy(void)
     CUevent apart = mark_after(free_stream);
     OK(cuEventSynchronize(apart));
     EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(legacy));
+    go_on(&gate);
     OK(cuStreamSynchronize(blocking));
     OK(cuEventQuery(legacy));
     CHECK(value_at(data) == 15, "%d", value_at(data));
     /* The legacy stream is waited for by blocking streams. */
-    put(slow_times, data, 1, 1, NULL);
+    hold(NULL, &gate);
+    put(times, data, 1, 1, NULL);
     CUevent behind = mark_after(blocking);
     EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(behind));
     CUevent beside = mark_after(free_stream);
     OK(cuEventSynchronize(beside));
     EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(behind));
+    go_on(&gate);
     OK(cuCtxSynchronize());
     CUevent all[] = {legacy, second, apart, behind, beside};
     for (int i = 0; i < 5; i++)
