@@ -89,7 +89,7 @@ def test_holders_take_turns_and_leave_nothing() -> None:
         one, two = (Holder(node, memory, 16, 4, seed) for seed in (1, 2))
         one.ask("enter", "entered")
         two.say("enter")
-        until(lambda: waits(node, two.pid), 20, "the other one waits")
+        until(lambda: waits(node, two.pid), 60, "the other one waits")
         assert not waits(node, one.pid)
         one.ask("release", "released")
         assert two.hear("entered")
@@ -100,7 +100,7 @@ def test_holders_take_turns_and_leave_nothing() -> None:
         assert there.descriptors > before.descriptors
         for holder in (one, two):
             holder.finish()
-        until(lambda: left(node) == before, 20, "nothing of them is left", 0.2)
+        until(lambda: left(node) == before, 60, "nothing of them is left", 0.2)
 
 
 @pytest.mark.e2e

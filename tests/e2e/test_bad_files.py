@@ -104,7 +104,7 @@ def test_a_profile_by_a_relative_path(tmp_path: Path, counter: list[str]) -> Non
     command = [sys.executable, "-m", "gpud.cli.main", "serve", "--sim", "mine.toml"]
     with subprocess.Popen(command, env=here.environment, cwd=tmp_path) as daemon:
         try:
-            until((here.runtime_dir / "control.sock").exists, 20, "the daemon listens")
+            until((here.runtime_dir / "control.sock").exists, 60, "the daemon listens")
             result = gpud(here.environment, "run", *counter, "1", "1", cwd=Path("/"))
             assert (result.returncode, result.stdout) == (0, "round 1 ok\n"), result
             assert gpud(here.environment, "run", "printenv", "GPUD_SIM_PROFILE").stdout == f"{tmp_path}/mine.toml\n"

@@ -78,7 +78,7 @@ def test_a_daemon_of_another_version(without_daemon: Node, counter: list[str]) -
     node = without_daemon
     with subprocess.Popen([sys.executable, "-c", OTHER_VERSION], env=node.environment) as daemon:
         try:
-            until((node.runtime_dir / "control.sock").exists, 20, "the daemon listens")
+            until((node.runtime_dir / "control.sock").exists, 60, "the daemon listens")
             result = gpud(node.environment, "run", "touch", node.directory / "ran")
             assert result.returncode == 125
             assert "another version" in result.stderr

@@ -66,8 +66,8 @@ def test_unmodified_programs_take_turns(node: Node, counter: list[str]) -> None:
         jobs.start(name, "20", ENDLESS)
     for _ in range(3):
         before = {name: jobs.rounds(name) for name in ("a", "b")}
-        until(lambda: all(jobs.rounds(name) > before[name] for name in before), 20, "both go on")  # noqa: B023
-    until(lambda: states(node) == ["has", "waits"], 20, "one has the device, the other waits")
+        until(lambda: all(jobs.rounds(name) > before[name] for name in before), 60, "both go on")  # noqa: B023
+    until(lambda: states(node) == ["has", "waits"], 60, "one has the device, the other waits")
     with node.client() as client:
         device = client.status().devices[0]
         held = next(job for job in client.ps() if job.id == device.holder)
@@ -92,9 +92,9 @@ def test_a_turn_in_python_has_the_device_alone(node: Node, tmp_path: Path, round
 
 def test_the_next_one_is_in_once_a_holder_is_killed(node: Node, tmp_path: Path) -> None:
     holder = node.run([sys.executable, "-c", INSIDE, str(tmp_path / "one"), "1", "600"])
-    until(lambda: "has" in states(node), 20, "it has the device")
+    until(lambda: "has" in states(node), 60, "it has the device")
     other = node.run([sys.executable, "-c", INSIDE, str(tmp_path / "two"), "1", "0"])
-    until(lambda: "waits" in states(node) or other.poll() is not None, 20, "the other one waits")
+    until(lambda: "waits" in states(node) or other.poll() is not None, 60, "the other one waits")
     with node.client() as client:
         pid = next(job.pids[0] for job in client.ps() if job.launcher_pid != other.pid)
     os.kill(pid, signal.SIGKILL)
@@ -105,12 +105,12 @@ def test_the_next_one_is_in_once_a_holder_is_killed(node: Node, tmp_path: Path) 
 
 def test_a_holder_that_is_stopped_overruns_and_nobody_else_gets_in(node: Node, tmp_path: Path) -> None:
     node.run([sys.executable, "-c", INSIDE, str(tmp_path / "one"), "1", "600"])
-    until(lambda: "has" in states(node), 20, "it has the device")
+    until(lambda: "has" in states(node), 60, "it has the device")
     with node.client() as client:
         pid = next(job.pids[0] for job in client.ps())
     os.kill(pid, signal.SIGSTOP)
     other = node.run([sys.executable, "-c", INSIDE, str(tmp_path / "two"), "1", "0"])
-    until(lambda: states(node) == ["overruns", "waits"], 20, "it is late")
+    until(lambda: states(node) == ["overruns", "waits"], 60, "it is late")
     with node.client() as client:
         late = next(one.lock[0] for one in client.ps() if one.lock[0].state == "overruns")
         waits = next(one.lock[0] for one in client.ps() if one.lock[0].state == "waits")

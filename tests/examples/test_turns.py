@@ -102,7 +102,7 @@ def test_python_beside_another_job(node: Node, build: Path, form: str) -> None:
         with node.client() as client:
             return any(lock.state == "has" for job in client.ps() for lock in job.lock)
 
-    until(another_has_it, 20, "another job has the device")
+    until(another_has_it, 60, "another job has the device")
     code, said = end(run(node, sys.executable, EXAMPLES / "turns.py", "--form", form))
     assert code == 0, said
     assert said.splitlines()[-1] == "right"

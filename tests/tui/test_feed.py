@@ -18,7 +18,7 @@ from gpud.tui.feed import Ended, FeedThread, Item, LiveSource, Lost, Post, Remar
 from gpud.tui.recording import Recorder, Recording
 from tests.tui.rig import job_view, runtime_dir
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture
