@@ -128,6 +128,7 @@ def swapped(state: State, event: ev.Swapped, now: int) -> list[Effect]:
     if out.request != event.request:
         return []
     del device.outs[event.client]
+    device.busy_ns = now  # until now: who found no memory before may have said so late
     device.ledger.refused(event.client)  # what has left is in its page; what has not is where it was
     device.cannot.pop(event.client, None)
     if event.code == DONE and event.bytes >= min(out.bytes, 1):

@@ -120,6 +120,20 @@ def test_who_finds_less_than_there_should_be_gets_more() -> None:
     assert w.has(two)
 
 
+def test_what_was_said_before_memory_had_left_and_is_heard_late_makes_no_more_leave() -> None:
+    w = Swaps()
+    one = w.fill(700 * MIB)
+    two = w.join(lazy=500 * MIB)
+    (asked,) = only(w.passes(one, two), do.SwapOut)
+    w.now += SECOND  # the daemon did not get the processor
+    residue = w.state.moves.devices[ZERO].ledger.residue
+    w.leaves(asked)
+    assert only(w.is_in(two, short=True), do.SwapOut) == []
+    assert w.state.moves.devices[ZERO].ledger.residue == residue
+    w.look(SECOND)
+    assert only(w.is_in(two, short=True), do.SwapOut), "it says so again"
+
+
 def test_a_broken_context_is_named_and_asked_again_no_more_than_once_a_minute() -> None:
     w = Swaps()
     one = w.fill(700 * MIB)
