@@ -139,8 +139,12 @@ static uint64_t come_in(uint32_t device, uint64_t now)
     if (result == GPUD_SWAP_MORE)
         return now;
     if (result != GPUD_SWAP_DONE) {
-        lock->owes_in = true;       /* each time: the daemon finds more */
-        lock->flags |= GPUD_LOCK_SHORT;
+        /* Where the daemon has said that there is room for all, it hears each time that there is not, and finds more. Where it has not yet
+         * said so, it knows: what is said then could be taken for an answer to what it says meanwhile. */
+        if (may_come_in(device) >= gpud_pool_lacks(device)) {
+            lock->owes_in = true;
+            lock->flags |= GPUD_LOCK_SHORT;
+        }
         return lock->retry_ns = gpud_now() + SHORT_RETRY_NS;
     }
     open_again(device);

@@ -318,6 +318,29 @@ static void kept_by_the_attempt(void)
     CHECK(again[0] && !again[1] && again[2] && !again[3], "%d %d %d %d", again[0], again[1], again[2], again[3]);
 }
 
+/* It says that it finds no memory only where the daemon has said that there is room for all it lacks. */
+static void finds_none(void)
+{
+    struct gpud_lock_device *lock = &gpud_lock_devices[SLOT];
+    uint64_t room = vmm_capacity;
+
+    goes_out(80);
+    granted(81);
+    lock->owes_in = false;
+    lock->bytes = BYTES - 1;
+    step();
+    CHECK(lock->state == GPUD_LOCK_COMES_IN && !lock->owes_in && !(lock->flags & GPUD_LOCK_SHORT), "it waits for what it has not been promised");
+    lock->bytes = BYTES;
+    lock->retry_ns = 0;
+    vmm_capacity = 0;
+    step();
+    CHECK(lock->state == GPUD_LOCK_COMES_IN && lock->owes_in && (lock->flags & GPUD_LOCK_SHORT), "it was promised, and there is none");
+    lock->retry_ns = 0;
+    vmm_capacity = room;
+    step();
+    CHECK(lock->state == GPUD_LOCK_HAS && lock->owes_in && lock->flags == 0 && vmm_is_mapped(at), "all is in");
+}
+
 int main(void)
 {
     vmm_start(320 * MIB);
@@ -331,6 +354,7 @@ int main(void)
         lost_while_coming_in(copy);
         allocated_while_away(copy);
     }
+    finds_none();
     in_parts();
     kept_and_lacking();
     kept_and_not_swapped();
