@@ -24,6 +24,7 @@ from gpud.control.audit import Audit
 from gpud.control.authorised import Authorised
 from gpud.control.authority import Rules
 from gpud.control.changes import Changes
+from gpud.control.ending import Ending
 from gpud.control.feeds import open_feeds
 from gpud.control.server import open_control
 from gpud.devices import inventory
@@ -199,13 +200,17 @@ async def run(
                 process_of=process_of,
             )
             rules = Rules(own_uid=os.geteuid(), operators=config.control.operators, readers=config.control.readers)
+            reloader.look = partial(engine.ask_driver, driver)
+            audit, changes = Audit(engine), Changes(engine=engine)
+            engine.ending = ending = Ending(changes=changes, audit=audit)
+            nursery.start_soon(ending.run)
             authorised = partial(
                 Authorised,
                 rules=rules,
                 state=state,
-                audit=Audit(engine),
+                audit=audit,
                 answers=answers.answer,
-                changes=Changes(engine=engine),
+                changes=changes,
             )
             with (
                 passed.control or listen(config.control_socket, socket.SOCK_STREAM, mode=mode) as listener,

@@ -27,6 +27,12 @@ class Audit:
         """`result`: what was done, or why nothing was."""
         self._write(peer, ask, job, result, "info")
 
+    def ended(self, effect: do.EndJob, result: str) -> None:
+        """Not a person but a policy has done it."""
+        job, by = effect.job, effect.by
+        text = one_line(f"policy {by}: kill signal={effect.signal} of job {job}: {effect.why}: {result}")[:1000]
+        self._engine.record(do.Record(level="warning", kind="audit", job=job, slot=effect.slot, by=by, text=text))
+
     def denied(self, peer: Peer, ask: wire.Ask, job: int | None, why: str) -> None:
         if not self._pace.may(peer.uid, time.monotonic()):
             self._unwritten[peer.uid] += 1

@@ -45,10 +45,10 @@ class Changes:
                     found = self.engine.evict(ev.EvictAsked(job=ask.job, by=by))
                     text = f"job {ask.job} ({tenant.name}) leaves: {found}"
                 case wire.AskKill():
-                    text = await self._kill(tenant, ask, None if operator else peer.uid)
+                    text = await self.kill(tenant, ask.signal, None if operator else peer.uid, ask.pids)
         except Refused as refused:
             return wire.ErrorAnswer(code="refused", text=str(refused))
-        except _Ended as ended:
+        except Ended as ended:
             return wire.ErrorAnswer(code="unknown", text=str(ended))
         return wire.DoneAnswer(job=self._view(tenant), text=text)
 
@@ -58,16 +58,18 @@ class Changes:
         waiting = (one.tenant for one in state.waiting)
         return next((tenant for tenant in (*state.tenants.values(), *waiting) if tenant.id == job), None)
 
-    async def _kill(self, tenant: Tenant, ask: wire.AskKill, uid: int | None) -> str:
-        if ask.signal not in kill.SIGNALS:
+    async def kill(self, tenant: Tenant, name: str, uid: int | None, seen: tuple[int, ...] = ()) -> str:
+        """Signals all processes of a job; a sentence about it. `uid`: as kill.send; `seen`: those that it should have,
+        if any are named. Raises Refused, Ended."""
+        if name not in kill.SIGNALS:
             names = ", ".join(kill.SIGNALS)
-            raise Refused(f"no signal that a job can be sent is called {ask.signal[:40]!r}; there are {names}")
+            raise Refused(f"no signal that a job can be sent is called {name[:40]!r}; there are {names}")
         pids = {self.engine.state.clients[client].who.pid for client in tenant.clients} or {tenant.who.pid}
-        if ask.pids and set(ask.pids) != pids:
+        if seen and set(seen) != pids:
             raise Refused(f"job {tenant.id} has other processes by now ({_pids(pids)}): nothing was sent; look again")
         launcher = (tenant.who.pid, tenant.who.started) if tenant.launcher else None
         found: list[kill.Sent] = []
-        known, job, name = self._known(), int(tenant.id), ask.signal
+        known, job = self._known(), int(tenant.id)
         with trio.move_on_after(KILL_S):
             found.append(
                 await trio.to_thread.run_sync(
@@ -78,7 +80,7 @@ class Changes:
             raise Refused(f"the kernel did not say within {KILL_S:g} s which processes job {job} has; look at /proc")
         sent, what = found[0], f"SIG{name}"
         if not sent.reached and not sent.others:
-            raise _Ended(f"job {job} ({tenant.name}) has just ended: no process of it is there any more")
+            raise Ended(f"job {job} ({tenant.name}) has just ended: no process of it is there any more")
         if not sent.reached:
             raise Refused(f"the processes of job {job} run as other users ({_pids(sent.others)}): nothing was sent")
         left = f"; {_pids(sent.others)} run as other users and got none" if sent.others else ""
@@ -98,7 +100,7 @@ class Changes:
         return report.job_view(engine.state, tenant, engine.pages.counters(), engine.now(), engine.levels())
 
 
-class _Ended(Exception):
+class Ended(Exception):
     """The job is gone by now."""
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from gpud.devices.nvml import Usage, uuid_text
 from gpud.engine import lock_report, report
 from gpud.engine.state import State
+from gpud.engine.unmanaged import mps_notes
 from gpud.model.events import DevicesFound
 from gpud.model.ids import Slot
 from gpud.model.text import UNDER_MPS
@@ -39,7 +40,7 @@ def _managed(state: State, slot: Slot, usage: Mapping[bytes, Usage]) -> DeviceVi
         temperature_c=now.temperature_c if now else None,
         holder=lock_report.holder(state, slot),
         waiters=lock_report.waiters(state, slot),
-        notes=(UNDER_MPS,) if now and now.mps else (),
+        notes=mps_notes(state, slot, now is not None and now.mps),
     )
 
 

@@ -51,6 +51,8 @@ class Usage:
     """With a context on it, this one left out; None: the driver does not say, or its numbers mean nothing here."""
     mps: bool = False
     """Somebody uses it through MPS."""
+    mps_clients: bool = False
+    """… by the driver's own word: it lists clients of a server. (A process's name is good for a remark only.)"""
 
 
 @frozen(kw_only=True)
@@ -194,6 +196,7 @@ def _device_or_why(nvml: Any, index: int, comparable: bool) -> Usage | str:
 def _device(nvml: Any, index: int, comparable: bool) -> Usage:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+    clients = _mps_clients(nvml, handle)
     return Usage(
         uuid=uuid_bytes(_text(nvml.nvmlDeviceGetUUID(handle))),
         name=_text(nvml.nvmlDeviceGetName(handle)),
@@ -203,7 +206,8 @@ def _device(nvml: Any, index: int, comparable: bool) -> Usage:
         power_w=_figure(nvml, lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
         temperature_c=_figure(nvml, lambda: nvml.nvmlDeviceGetTemperature(handle, _GPU_SENSOR)),
         processes=_processes(nvml, handle) if comparable else None,
-        mps=_mps(nvml, handle, comparable),
+        mps=clients or (comparable and _mps_server(nvml, handle)),
+        mps_clients=clients,
     )
 
 
@@ -223,13 +227,15 @@ def _processes(nvml: Any, handle: Any) -> tuple[Process, ...] | None:
     return named((int(one.pid), None if one.usedGpuMemory is None else int(one.usedGpuMemory)) for one in found)
 
 
-def _mps(nvml: Any, handle: Any, comparable: bool) -> bool:
-    """By the driver's list of clients of the server, or by the server itself among those with a context."""
+def _mps_clients(nvml: Any, handle: Any) -> bool:
+    """Does the driver list clients of a server?"""
     with contextlib.suppress(nvml.NVMLError, AttributeError):  # an older driver, or an older pynvml
-        if nvml.nvmlDeviceGetMPSComputeRunningProcesses(handle):
-            return True
-    if not comparable:
-        return False
+        return bool(nvml.nvmlDeviceGetMPSComputeRunningProcesses(handle))
+    return False
+
+
+def _mps_server(nvml: Any, handle: Any) -> bool:
+    """Is one among those with a context?"""
     try:
         return any(is_server(int(one.pid)) for one in nvml.nvmlDeviceGetComputeRunningProcesses(handle))
     except nvml.NVMLError:

@@ -73,6 +73,8 @@ class Turns:
     """None: by its last swap-in."""
     max_wait_ns: int
     grace_ns: int
+    max_overrun_ns: int
+    """Of whoever belongs to no class."""
     idle_release_ns: int
     swap: "Swap | None" = None
     """None: memory stays where it is."""
@@ -266,6 +268,7 @@ def _turns(program: Program, settings: Mapping[str, Any]) -> Turns:
         min_hold_ns=None if said["min_hold"] is None else nanoseconds(said["min_hold"]),
         max_wait_ns=nanoseconds(longest),
         grace_ns=nanoseconds(said["grace"]),
+        max_overrun_ns=nanoseconds(said["max_overrun"]),
         idle_release_ns=nanoseconds(said["idle_release"]),
         swap=_swap(program),
     )

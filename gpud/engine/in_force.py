@@ -23,7 +23,7 @@ from gpud.policies.schema import KNOBS
 
 IN_WORDS = ("pause", "yield", "max_inflight", "max_inflight_time")
 """Knobs whose values are in the words of each client."""
-ENFORCED = (*IN_WORDS, *TOTALS, "share", "max_hold", "residency")
+ENFORCED = (*IN_WORDS, *TOTALS, "share", "max_hold", "max_overrun", "residency")
 """Knobs that the pages of this version can say; `admit` is not for pages."""
 WINDOWS_OF_A_PERIOD = 4
 """Of who takes turns: this part of the period is submitted ahead."""
@@ -110,6 +110,7 @@ def _knobs(state: State, tenant: Tenant, slot: Slot) -> Knobs:
         "memory_limit": memory.bytes,
         "memory_wait_ns": memory.wait_ns,
         "max_hold_ns": nanoseconds(_value(state, tenant, slot, "max_hold")),
+        "max_overrun_ns": nanoseconds(_value(state, tenant, slot, "max_overrun")),
         "residency": _value(state, tenant, slot, "residency"),
     }
     capped = hard is not None or soft is not None or _value(state, tenant, slot, "max_compute") < math.inf

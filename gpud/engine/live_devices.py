@@ -7,11 +7,10 @@ from gpud.engine.live_jobs import Look
 from gpud.engine.live_still import NAME, cut
 from gpud.engine.standing import arbiter_on
 from gpud.engine.state import State
-from gpud.engine.unmanaged import of_device
+from gpud.engine.unmanaged import mps_notes, of_device
 from gpud.model.events import Seen
 from gpud.model.ids import Slot, uuid_text
 from gpud.model.live_views import DeviceRow
-from gpud.model.text import UNDER_MPS
 from gpud.model.units import SECOND
 
 STALE_NS = 15 * SECOND
@@ -71,5 +70,5 @@ def _row(
         busy_ns=busy_ns.get(slot, 0) if slot is not None else 0,
         arbiter=arbiter.arbiter.mode if arbiter is not None and arbiter.arbiter is not None else "open",
         policies=tuple(cut(applied.name, NAME) for applied in state.stack_on(slot)) if slot is not None else (),
-        notes=(UNDER_MPS,) if seen is not None and seen.mps else (),
+        notes=mps_notes(state, slot, seen is not None and seen.mps),
     )

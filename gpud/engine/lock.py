@@ -11,6 +11,7 @@ from attrs import evolve
 
 from gpud.engine import lock_queue, memory_swap
 from gpud.engine.in_force import knobs_for
+from gpud.engine.lock_late import end_late, ends_late_ns, late, overruns, who
 from gpud.engine.lock_queue import Line, Request, Terms, Turn, has
 from gpud.engine.lock_words import reachable, sort, terms_of, turns_on, wanted, words, working
 from gpud.engine.memory_room import short
@@ -21,7 +22,7 @@ from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model.effects import Effect
 from gpud.model.ids import ClientId, Slot
-from gpud.model.units import FOREVER_NS, MILLISECOND, SECOND, format_duration
+from gpud.model.units import FOREVER_NS, MILLISECOND, SECOND
 
 ASK_AGAIN_NS = 1 * SECOND
 """Who could not leave is asked again then at the earliest."""
@@ -141,41 +142,22 @@ def _back(state: State, client: Client, event: ev.LockBack, now: int) -> list[Ef
             state.tenants[turn.job].leaves.discard(slot)
             effects += _join(state, client, slot)
             text = (
-                f"{_who(state, turn)} cannot give device {slot} back now: a thread that waits for it has a stream "
+                f"{who(state, turn)} cannot give device {slot} back now: a thread that waits for it has a stream "
                 "capture open, which does not end by waiting; it goes on, and is asked again"
             )
             effects.append(do.Record(level="warning", text=text, job=turn.job, slot=slot))
         elif event.overrun:
-            effects += _overruns(state, slot, turn) if turn.revoked_ns is not None else []
+            effects += overruns(state, slot, turn) if turn.revoked_ns is not None else []
             if turn.overrun and event.never and not turn.never:
                 turn.never = True
-                who = _who(state, turn)
-                text = f"{who} keeps device {slot}: a stream capture is open in it; end the capture, or the job"
+                text = f"{who(state, turn)} keeps device {slot}: a stream capture is open in it; end that, or the job"
                 effects.append(do.Record(level="warning", text=text, job=turn.job, slot=slot))
         else:
-            late = turn.overrun
-            turn.done = turn.revoked_ns is None
-            if lock_queue.leave(line, client.id, now) and late:
-                text = f"{_who(state, turn)} has given device {slot} back, late"
+            was_late, turn.done = turn.overrun, turn.revoked_ns is None
+            if lock_queue.leave(line, client.id, now) and was_late:
+                text = f"{who(state, turn)} has given device {slot} back, late"
                 effects.append(do.Record(level="info", text=text, kind="back", job=turn.job, slot=slot))
     return effects
-
-
-def _overruns(state: State, slot: Slot, turn: Turn) -> list[Effect]:
-    if turn.overrun:
-        return []
-    turn.overrun = True
-    grace = format_duration(terms_of(state, turn.job, slot).grace_ns)
-    text = (
-        f"{_who(state, turn)} has not given device {slot} back within {grace}: its gate is shut, and nobody gets the "
-        "device before its work has ended, or it has"
-    )
-    return [do.Record(level="warning", text=text, kind="overrun", job=turn.job, slot=slot)]
-
-
-def _who(state: State, turn: Turn) -> str:
-    tenant = state.tenants.get(turn.job)
-    return f"job {turn.job} ({tenant.name})" if tenant is not None else f"job {turn.job}"
 
 
 def forget(state: State, client: Client, now: int) -> list[Effect]:
@@ -225,13 +207,13 @@ def _settle(state: State, event: ev.Event, told: list[ClientId], now: int) -> li
     for one in locks.requests:
         if one.stale_until_ns is not None and one.ahead_until_ns is None:
             one.ahead_until_ns = now + AHEAD_NS
-    done += _late(state, now)
+    done += late(state, now)
     granted = lock_queue.advance(
         locks, lambda job, slot: terms_of(state, job, slot), lambda one: reachable(state, one), now
     )
     sent = [effect for grant in granted for effect in _enter(state, grant)]
     enter = {effect.client for effect in sent}
-    revoked = _take_back(state, fresh, now)
+    revoked = _take_back(state, fresh, now) + end_late(state, now)
     sort(state, now)
     first, published = _publish(state, enter)
     published += _wake(state)
@@ -295,14 +277,6 @@ def _greet(state: State, told: list[ClientId]) -> list[Effect]:
 
 def _revoked(client: ClientId, slot: Slot, turn: Turn) -> Effect:
     return do.SendLockRevoked(client=client, slots=frozenset({slot}), epoch=turn.epoch, deadline_ns=turn.deadline_ns)
-
-
-def _late(state: State, now: int) -> list[Effect]:
-    effects: list[Effect] = []
-    for slot, line in state.locks.lines.items():
-        if line.turn is not None and line.turn.revoked_ns is not None and now >= line.turn.deadline_ns:
-            effects += _overruns(state, slot, line.turn)
-    return effects
 
 
 def _enter(state: State, grant: lock_queue.Granted) -> list[do.SendLockGranted]:
@@ -404,7 +378,11 @@ def _wake(state: State) -> list[Effect]:
 def _picture(state: State) -> list[Any]:
     """What is on file of turns."""
     return [
-        (slot, line.turn and (line.turn.epoch, line.turn.revoked_ns, line.turn.overrun, frozenset(line.turn.clients)))
+        (
+            slot,
+            (turn := line.turn)
+            and (turn.epoch, turn.revoked_ns, turn.overrun, turn.ended_ns, turn.killed, frozenset(turn.clients)),
+        )
         for slot, line in state.locks.lines.items()
     ] + [len(state.locks.requests)]
 
@@ -420,8 +398,7 @@ def _due(state: State, fresh: bool, now: int) -> int | None:
                 due.append(min(line.opens_ns, now + LOOK_NS[fresh]))
             continue
         if turn.revoked_ns is not None:
-            if not turn.overrun:
-                due.append(turn.deadline_ns)
+            due.append(ends_late_ns(state, slot, turn) if turn.overrun else turn.deadline_ns)
             continue
         if not _wanted(state, slot):
             continue

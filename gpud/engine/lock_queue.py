@@ -31,6 +31,7 @@ class Terms:
     min_hold_ns: int
     max_wait_ns: int
     grace_ns: int
+    max_overrun_ns: int
     idle_release_ns: int
     fair: bool
 
@@ -75,6 +76,10 @@ class Turn:
     """It should have been back by then."""
     overrun: bool = False
     """It is not: no launch passes, and the next one waits."""
+    ended_ns: int | None = None
+    """When its job was told to end for that …"""
+    killed: bool = False
+    """… and that it was killed since."""
     never: bool = False
     """It was asked back and had a stream capture open. Where that waits for the device itself, it goes on …"""
     retry_ns: int = 0

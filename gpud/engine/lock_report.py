@@ -182,7 +182,20 @@ def _leaves(state: State, slot: Slot, turn: Turn, now: int) -> str:
     if not turn.overrun:
         return f"it was asked for the device {since} ago and finishes its work"
     why, where = _late(state, turn), _grace(state, slot)
-    return f"it was asked for the device {since} ago and is late: {why}; its gate is shut (grace of {where})"
+    text = f"it was asked for the device {since} ago and is late: {why}; its gate is shut (grace of {where})"
+    return text + _ends(state, slot, turn, now)
+
+
+def _ends(state: State, slot: Slot, turn: Turn, now: int) -> str:
+    """`; others waiting, it is ended in 20s (turns.gpol:12)`"""
+    tenant = state.tenants.get(turn.job)
+    if tenant is None:
+        return ""
+    where = by(state, tenant, slot, "max_overrun")
+    if turn.ended_ns is not None:
+        return f"; it was told to end {_rough(now - turn.ended_ns)} ago ({where})"
+    at = turn.deadline_ns + terms_of(state, turn.job, slot).max_overrun_ns
+    return f"; while others wait it is ended {_in(at - now)} ({where})" if at < FOREVER_NS else ""
 
 
 def _late(state: State, turn: Turn) -> str:
@@ -197,11 +210,11 @@ def _grace(state: State, slot: Slot) -> str:
     return arbitrated_at(state, slot, "grace") or "no policy"
 
 
-def by(state: State, tenant: Tenant, slot: Slot) -> str:
-    """`turns.gpol:12`, where the length of its turn comes from."""
-    word = tightest("max_hold", said(state, tenant, slot, "max_hold")) if slot in state.runs else None
+def by(state: State, tenant: Tenant, slot: Slot, knob: str = "max_hold") -> str:
+    """`turns.gpol:12`, where the length of its turn comes from, or how long it may be late."""
+    word = tightest(knob, said(state, tenant, slot, knob)) if slot in state.runs else None
     explained = of_word(word) if word is not None else None
-    return place(explained) if explained is not None and explained.line else arbitrated_at(state, slot)
+    return place(explained) if explained is not None and explained.line else arbitrated_at(state, slot, knob)
 
 
 def _jobs(count: int) -> str:

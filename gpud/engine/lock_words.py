@@ -14,7 +14,8 @@ from gpud.model.knobs import LOCK_WANTED
 from gpud.model.units import FOREVER_NS
 
 MIN_HOLD_SWAPS = 5
-"""Where a policy says nothing: a turn lasts this much longer than it took to bring its memory in."""
+"""Where a policy says nothing: a turn lasts this much longer than it took to bring its memory in, but not longer than
+its `arbitrate` block says. (Rules that shorten turns while many wait would only make them swap all the time.)"""
 
 
 @frozen(kw_only=True)
@@ -48,12 +49,13 @@ def _terms_of(state: State, job: JobId, slot: Slot) -> Terms:
     assert turns is not None
     own, unit = standing(state, tenant, slot), unit_name(state, tenant, slot)
     line = state.locks.lines.get(slot)
-    took = line.took_ns.get(job, 0) if line is not None else 0
+    least = MIN_HOLD_SWAPS * (line.took_ns.get(job, 0) if line is not None else 0)
     return Terms(
         rank=own.rank,
         unit=unit,
         max_hold_ns=max_hold_ns(state, tenant, slot),
-        min_hold_ns=MIN_HOLD_SWAPS * took if turns.min_hold_ns is None else turns.min_hold_ns,
+        max_overrun_ns=_max_overrun_ns(state, tenant, slot),
+        min_hold_ns=min(least, turns.max_hold_ns) if turns.min_hold_ns is None else turns.min_hold_ns,
         max_wait_ns=turns.max_wait_ns,
         grace_ns=turns.grace_ns,
         idle_release_ns=turns.idle_release_ns,
@@ -69,6 +71,16 @@ def max_hold_ns(state: State, tenant: Tenant, slot: Slot) -> int:
         return turns.max_hold_ns  # just restarted: policies have yet to speak
     said = knobs_for(state, tenant, slot).max_hold_ns
     return min(said, turns.max_hold_ns) if standing(state, tenant, slot).job_class is None else said
+
+
+def _max_overrun_ns(state: State, tenant: Tenant, slot: Slot) -> int:
+    """How long it may be late there."""
+    turns = turns_on(state, slot)
+    assert turns is not None
+    if slot not in state.runs:
+        return FOREVER_NS  # just restarted: nobody is ended before policies have spoken
+    said = knobs_for(state, tenant, slot).max_overrun_ns
+    return min(said, turns.max_overrun_ns) if standing(state, tenant, slot).job_class is None else said
 
 
 def reachable(state: State, request: Request) -> bool:

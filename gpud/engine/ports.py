@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from gpud.model.counters import Counters, HookCounters
-from gpud.model.effects import Effect, Reloaded, SendWelcome, StruckOut
+from gpud.model.effects import Effect, EndJob, Reloaded, SendWelcome, StruckOut
 from gpud.model.events import Event, Process
 from gpud.model.ids import ClientId, Generation, JobId, SessionId, Slot
 from gpud.model.knobs import DeviceWords, PeerEntry
@@ -135,6 +135,12 @@ class WatchPort(Protocol):
         """After an event and all that came of it. `counters`: what it has brought of them, of just now."""
 
 
+class EndPort(Protocol):
+    """Whoever ends jobs that a policy ends. Called on the engine's task: nothing here waits."""
+
+    def end(self, effect: EndJob) -> None: ...
+
+
 class KeeperPort(Protocol):
     """Whoever keeps decisions and figures beyond the daemon's life. Called on the engine's task: nothing here waits."""
 
@@ -176,6 +182,9 @@ class DeviceUsage(Protocol):
 
     @property
     def mps(self) -> bool: ...
+
+    @property
+    def mps_clients(self) -> bool: ...
 
 
 class DriverPort(Protocol):

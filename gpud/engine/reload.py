@@ -21,6 +21,7 @@ from gpud.engine import loading, plan, trials
 from gpud.engine.board import OPEN, Board
 from gpud.engine.history import Entry, History
 from gpud.engine.loading import PolicySet, Rejected, Texts
+from gpud.engine.lock_words import turns_on
 from gpud.engine.reload_steps import Steps
 from gpud.engine.service import Engine
 from gpud.engine.set_views import findings_text, history_views, rejected_view, short, text_of
@@ -79,6 +80,8 @@ class Reloader:
         """Told whenever another set is in force."""
         self.changing: Callable[[bool], None] = lambda busy: None
         """Told when a change begins to be looked at (True), and when what comes of it is known."""
+        self.look: Callable[[], Awaitable[None]] | None = None
+        """Asks the driver how its devices are used, before a change is checked."""
         self.told: Callable[[Steps], None] = lambda steps: None
         """Hears of each change that was made or rejected."""
         self._applied = applied
@@ -224,13 +227,13 @@ class Reloader:
     async def diff(self) -> tuple[str, tuple[DevicePlanView, ...]]:
         """(digest, plan) of what the directory holds. Changes nothing. Raises Rejected."""
         texts = await self._in_thread("reading them", loading.read, self.directory, self._applied)
-        fresh = await self._load(texts, self._devices())
+        fresh = await self._load(texts, await self._devices_now())
         return texts.digest, await self._plan(fresh)
 
     async def _take(self, texts: Texts, steps: Steps, *, try_out: bool) -> ReloadView:
         """Checks, tries, and puts in force. Raises Rejected."""
         with steps.step("check"):
-            fresh = await self._load(texts, self._devices())
+            fresh = await self._load(texts, await self._devices_now())
         with steps.step("plan"):
             plans = await self._plan(fresh)
         tests = ""
@@ -408,6 +411,22 @@ class Reloader:
         assert self._engine is not None
         devices = self._engine.state.devices.values()
         return tuple(DeviceFacts(device.index, uuid_text(device.uuid)) for device in devices)
+
+    async def _devices_now(self) -> tuple[DeviceFacts, ...]:
+        """Likewise, with what keeps turns from beginning on one. Where there are turns already, nothing does: who waits
+        for one must not lose the policy, nor its operator every other change."""
+        assert self._engine is not None
+        if self.look is not None:
+            await self.look()
+        state = self._engine.state
+        return tuple(
+            DeviceFacts(
+                device.index,
+                uuid_text(device.uuid),
+                mps=turns_on(state, slot) is None and device.uuid in state.seen and state.seen[device.uuid].mps_clients,
+            )
+            for slot, device in state.devices.items()
+        )
 
     def _earlier(self, number: int | None) -> Entry:
         running = self._entry.number if self._entry is not None else 0

@@ -33,6 +33,8 @@ class SavedTurn:
     deadline_ns: _Word | None = None
     """None: it was not asked back."""
     overrun: bool = False
+    ended_ns: _Word | None = None
+    killed: bool = False
     never: bool = False
     retry_ns: _Word = 0
 
@@ -82,6 +84,8 @@ def dump(locks: Locks) -> dict[str, Any]:
                 revoked_ns=turn.revoked_ns,
                 deadline_ns=None if turn.deadline_ns >= 2**63 else turn.deadline_ns,
                 overrun=turn.overrun,
+                ended_ns=turn.ended_ns,
+                killed=turn.killed,
                 never=turn.never,
                 retry_ns=turn.retry_ns,
             )
@@ -141,6 +145,8 @@ def restore(state: State, saved: SavedLock, stale_until_ns: int) -> None:
                 revoked_ns=turn.revoked_ns,
                 deadline_ns=FOREVER_NS if turn.deadline_ns is None else turn.deadline_ns,
                 overrun=turn.overrun,
+                ended_ns=turn.ended_ns,
+                killed=turn.killed,
                 never=turn.never,
                 retry_ns=turn.retry_ns,
             )

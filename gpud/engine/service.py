@@ -18,6 +18,7 @@ from gpud.engine.memory import Held
 from gpud.engine.ports import (
     DeviceUsage,
     DriverPort,
+    EndPort,
     ObserverPort,
     PagesPort,
     PolicyPort,
@@ -90,6 +91,7 @@ class Engine:
         """Another set of policies has come since the collector looked."""
         self._to_make, self._wanted = trio.open_memory_channel[do.MakeHostSlots](math.inf)
         self.watching: WatchPort | None = None
+        self.ending: EndPort | None = None
         self._observers: tuple[ObserverPort, ...] = ()
         self.ticks = 0
         """Timer wake-ups so far."""
@@ -334,6 +336,9 @@ class Engine:
                 sessions.send_queued(effect.session, effect.wait_ns, effect.text)
             case do.Refuse():
                 sessions.refuse(effect.session, effect.code, effect.text)
+            case do.EndJob():
+                if self.ending is not None:
+                    self.ending.end(effect)
             case do.SaveState():
                 self._save()
             case do.Record():
@@ -402,6 +407,7 @@ def _seen(usage: DeviceUsage) -> ev.Seen:
         utilisation=usage.utilisation,
         processes=usage.processes,
         mps=usage.mps,
+        mps_clients=usage.mps_clients,
     )
 
 

@@ -304,6 +304,8 @@ class State:
     """(pid, started) of these → when they were first seen."""
     told_of: set[tuple[int, int]] = Factory(set)
     """(pid, started) of these that the journal has."""
+    told_mps: set[Slot] = Factory(set)
+    """Devices with turns of which the journal has that they are used through MPS."""
     left: list[tuple[int, int, int]] = Factory(list)
     """(when, pid, started) of clients that are gone."""
     samples: dict[tuple[str, str, str], tuple[Any, int]] = Factory(dict)

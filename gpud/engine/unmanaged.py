@@ -2,11 +2,13 @@
 
 from attrs import evolve
 
+from gpud.engine.lock_words import turns_on
 from gpud.engine.state import Client, State
 from gpud.model import effects as do
 from gpud.model.effects import Effect
 from gpud.model.events import DriverTold, Process
-from gpud.model.ids import uuid_text
+from gpud.model.ids import Slot, uuid_text
+from gpud.model.text import TURNS_UNDER_MPS, UNDER_MPS
 from gpud.model.units import SECOND
 
 LOOK_S = 5.0
@@ -37,9 +39,28 @@ def hear(state: State, event: DriverTold, now: int) -> list[Effect]:
                 slot = next((slot for slot, device in state.devices.items() if device.uuid == uuid), None)
                 effects.append(do.Record(level="warning", text=_sentence(state, uuid, process), slot=slot))
     here = {(one.pid, one.started) for found in state.unmanaged.values() for one in found}
+    effects += _turns_under_mps(state)
     state.told_of &= here
     state.strange_since = {key: since for key, since in state.strange_since.items() if key in here}
     return effects
+
+
+def _turns_under_mps(state: State) -> list[Effect]:
+    """A line for each device that is found to have both, whichever came first."""
+    uuids = {slot: device.uuid for slot, device in state.devices.items() if turns_on(state, slot) is not None}
+    found = {slot for slot, uuid in uuids.items() if uuid in state.seen and state.seen[uuid].mps}
+    new, state.told_mps = found - state.told_mps, found
+    return [
+        do.Record(level="warning", text=f"device {slot} is used through MPS: {TURNS_UNDER_MPS}", slot=slot)
+        for slot in sorted(new)
+    ]
+
+
+def mps_notes(state: State, slot: Slot | None, mps: bool) -> tuple[str, ...]:
+    """What cannot be promised of a device, which somebody uses through MPS, or nobody."""
+    if not mps:
+        return ()
+    return (TURNS_UNDER_MPS, UNDER_MPS) if slot is not None and turns_on(state, slot) is not None else (UNDER_MPS,)
 
 
 def left(state: State, client: Client, now: int) -> None:

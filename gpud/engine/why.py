@@ -9,9 +9,9 @@ from gpud.engine.memory_limits import limit_for
 from gpud.engine.report import job_view
 from gpud.engine.standing import arbiter_on, standing
 from gpud.engine.state import State, Tenant
+from gpud.engine.unmanaged import mps_notes
 from gpud.model.ids import Slot, uuid_text
 from gpud.model.knobs import Explained
-from gpud.model.text import UNDER_MPS
 from gpud.model.views import ExplainView, WhyDevice, WhyView
 from gpud.policies.quantities import show_value
 from gpud.policies.types import Type
@@ -33,7 +33,7 @@ def _device(state: State, tenant: Tenant, slot: Slot) -> WhyDevice:
         arbiter=arbiter.arbiter.mode if arbiter is not None and arbiter.arbiter is not None else "open",
         rank=standing(state, tenant, slot).rank,
         knobs=(*_said(state, tenant, slot), *(v for knob in ENFORCED for v in _knob(state, tenant, slot, knob))),
-        notes=(UNDER_MPS,) if _is_under_mps(state, slot) else (),
+        notes=mps_notes(state, slot, _is_under_mps(state, slot)),
     )
 
 

@@ -241,6 +241,20 @@ class Record:
 
 
 @frozen(kw_only=True)
+class EndJob:
+    """A policy ends a job, as `gpud kill` does."""
+
+    job: JobId
+    signal: str
+    """`TERM`, `KILL`."""
+    slot: Slot
+    why: str
+    """A clause."""
+    by: str
+    """`turns.gpol:12`"""
+
+
+@frozen(kw_only=True)
 class KnobChanged:
     """A policy has decided otherwise on one device. The pages are written by the effects after this one."""
 
@@ -290,5 +304,5 @@ Effect = (
     CreatePages | DropPages | PublishDevice | Divide | TellEdges | PublishFailsafe | RefreshLease | SendWelcome
     | SendSlots | SendPeers | SendJob | SendAttached | SendQueued | Refuse | SaveState | Record | KnobChanged
     | Reloaded | StruckOut | DevicesChanged | SendAllocReply | SwapOut | MakeHostSlots | SendNoSlots | SendLockGranted
-    | SendLockAgain | SendLockRevoked | SendLockRefused
+    | SendLockAgain | SendLockRevoked | SendLockRefused | EndJob
 )  # fmt: skip

@@ -302,6 +302,8 @@ class Seen:
     processes: tuple[Process, ...] | None = None
     mps: bool = False
     """Somebody uses it through MPS."""
+    mps_clients: bool = False
+    """… by the driver's own list."""
     when_ns: int = 0
     """When the engine heard."""
 

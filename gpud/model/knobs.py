@@ -82,6 +82,7 @@ class Knobs:
     memory_wait_ns: int = 0
     """How long an allocation over the limit, or over the device, may wait for room; 0: it fails at once."""
     max_hold_ns: int = FOREVER_NS
+    max_overrun_ns: int = FOREVER_NS
     """Length of a turn, where there are turns."""
     residency: str = "device"
     """Where its memory is while it has no turn: `device`, `host`."""

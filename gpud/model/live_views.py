@@ -183,7 +183,7 @@ class Decision:
     device: int | None = None
     job: int | None = None
     by: str = ""
-    """`turns.gpol:12`; for `audit`: `alice (uid 1000, pid 4711)`."""
+    """`turns.gpol:12`; for `audit`: `alice (uid 1000, pid 4711)`, or the line of the policy that has ended a job."""
     level: str = "info"
     """`info`, `warning`."""
 

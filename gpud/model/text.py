@@ -5,6 +5,11 @@ UNDER_MPS = (
     "slows a job, and GPU time is an estimate"
 )
 """What gpud cannot promise of such a device."""
+TURNS_UNDER_MPS = (
+    "its policy gives it to one job at a time; but under MPS a kernel's error in one job, or its death, can end the "
+    "others, and memory that leaves was never tried: end the MPS server, or apply another policy"
+)
+"""… while it has turns."""
 
 
 def one_line(text: str) -> str:

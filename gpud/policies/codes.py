@@ -48,6 +48,7 @@ CODES = {
     "GP312": Code("a device that is absent", warning=True),
     "GP313": Code("a device prefix that fits more than one device"),
     "GP314": Code("policies that run nowhere", warning=True),
+    "GP315": Code("turns on a device that is used through MPS"),
     # 4xx phase and effect
     "GP401": Code("read at the wrong time"),
     "GP402": Code("a signal set, or a knob read"),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from gpud.policies.ir import IrPolicy
 
@@ -15,6 +15,8 @@ class DeviceFacts:
     """In PCI order."""
     uuid: str
     """`GPU-5f3a…`, `MIG-…`."""
+    mps: bool = field(default=False, eq=False)
+    """It has clients of an MPS server: turns cannot begin there."""
 
 
 @frozen(eq=False)

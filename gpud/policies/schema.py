@@ -120,6 +120,10 @@ KNOBS = {
             "max_hold", Type.DURATION, "length of a turn", "turn", "min",
             frozenset({"exclusive"}), UNLIMITED, MICROSECOND_OR_MORE,
         ),
+        Knob(
+            "max_overrun", Type.DURATION, "how long a job is late before it is ended", "turn", "min",
+            frozenset({"exclusive"}), UNLIMITED,
+        ),
         Knob("admit", Type.BOOL, "let new tenants attach", "new", "all", _ALL, True),
         Knob("residency", Type.RESIDENCY, "where the class's memory may live", "tenant", "furthest", _ALL, "device"),
     )
@@ -203,11 +207,25 @@ BLOCKS: dict[tuple[str, str], tuple[Row, ...]] = {
         Row("max_hold", "duration", True, None, "length of a turn", True, MICROSECOND_OR_MORE),
         Row("order", "order", False, None, "classes from high to low; absent: one rank"),
         Row("queue", "fifo|fair", False, "fifo", "who is next within a rank"),
-        Row("min_hold", "duration", False, None, "never asked back before; absent: 5 × the last swap-in"),
+        Row(
+            "min_hold",
+            "duration",
+            False,
+            None,
+            "never asked back before; absent: 5 × the last swap-in, at most max_hold",
+        ),
         Row(
             "max_wait", "duration", False, None, "then first, whatever the rank; absent: 10 × max_hold", True, POSITIVE
         ),
         Row("grace", "duration", False, 2_000_000_000, "between asking back and taking back"),
+        Row(
+            "max_overrun",
+            "duration",
+            False,
+            UNLIMITED,
+            "who has still not given it back so long after `grace` is ended, while others wait",
+            True,
+        ),
         Row(
             "idle_release",
             "duration",

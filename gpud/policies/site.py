@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from gpud.policies import ast
 from gpud.policies.check.effect import never_tightened
-from gpud.policies.check.walk import all_writers
+from gpud.policies.check.walk import all_writers, head_of
 from gpud.policies.claimed import Claims
 from gpud.policies.diagnostics import Diagnostic, Label
 from gpud.policies.ir import IrPolicy
@@ -50,7 +50,24 @@ def place(
         stack = _stack(library, apply, plugins, known or {}, findings)
         claims.add(apply, stack, findings)
         found += findings.found
-    return claims.placement(), found
+    placement = claims.placement()
+    return placement, found + _under_mps(placement)
+
+
+def _under_mps(placement: Placement) -> list[Diagnostic]:
+    """Turns on devices that are used through MPS."""
+    found: list[Diagnostic] = []
+    for device, stack in placement.stacks:
+        policy = stack.arbiter.policy if stack.arbiter is not None else None
+        if device.mps and policy is not None and policy.arbiter is not None and policy.mode == "exclusive":
+            label = Label(policy.source, head_of(policy.source, policy.arbiter.span), "no turns there")
+            message = f"`{policy.name}` takes turns on device {device.index} ({device.uuid}), which is used through MPS"
+            helps = (
+                "end the MPS server first: echo quit | nvidia-cuda-mps-control",
+                "or apply a policy with another arbiter to this device",
+            )
+            found.append(Diagnostic("GP315", message, label, helps=helps))
+    return found
 
 
 def nowhere(library: Library) -> list[Diagnostic]:

@@ -51,14 +51,16 @@ extern pthread_mutex_t gpud_lock_mutex;     /* of the requests; the keeper only 
 extern struct gpud_lock_request gpud_lock_requests[GPUD_LOCK_REQUESTS];
 uint64_t gpud_lock_number(void);            /* a new one for a request */
 
-/* session_lock.c, by the keeper: what the daemon said, and the next steps of all devices. Returns when to be called again. */
+/* session_lock.c, by the keeper: what the daemon said. */
 void gpud_session_lock(struct gpud_session *session, const struct gpud_msg_lock *message);
 void gpud_session_lock_refused(uint32_t request, const char *text);
 void gpud_session_swap_out(struct gpud_session *session, const struct gpud_msg_memory *message);
+
+/* session_lock_keep.c, by the keeper: the next steps of all devices, and what is said of them. Returns when to be called again. */
 uint64_t gpud_lock_keep(struct gpud_session *session, uint64_t now, bool *full);
 void gpud_lock_forget(void);                /* forked child */
 
-/* Within lock*.c and session_lock.c: one device, as the keeper has it. */
+/* Within lock*.c and session_lock*.c: one device, as the keeper has it. */
 struct gpud_lock_device {
     uint32_t state;             /* GPUD_LOCK_* of the presence page */
     bool ends;                  /* HAS: asked back; what the program took itself may last until deadline_ns */
@@ -80,6 +82,9 @@ extern uint32_t gpud_lock_captures[GPUD_MAX_DEVICES];       /* threads held that
 void gpud_lock_state(uint32_t device, uint32_t state);
 void gpud_lock_take(uint32_t device, uint64_t epoch);       /* 0: shuts, and no launch is past the look afterwards */
 void gpud_lock_ends(uint32_t device, bool yes);             /* what gpud_lock_begin goes by */
+uint32_t gpud_lock_slots(void);                             /* of the devices that the daemon has named, a bit each */
+/* A session that is new knows of no question, and of no grant that it has not made. Before anything that it says is heard. */
+void gpud_lock_begin_anew(const struct gpud_session *session);
 
 /* lock_step.c: the steps that need no socket. gpud_lock_step returns when it wants to be called again. */
 uint64_t gpud_lock_step(uint32_t device, uint64_t now);

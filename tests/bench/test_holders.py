@@ -1,6 +1,8 @@
 """Programs that hold memory, and what is read out of a device log of them."""
 
 import json
+import mmap
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pytest
 
 from bench.harness import NATIVE, policy_file, program
 from bench.holders import MIB, Holder, Silent, copies, device, most_in_flight, moved, waits, whole_log
-from bench.soak import left
+from bench.soak import left, own_bytes
 from gpud.cli.sim.devicelog import Copy, DeviceLog, parse
 from gpud.testing.node import until
 
@@ -109,3 +111,12 @@ def test_a_holder_that_ends_is_told() -> None:
         holder = Holder(node, memory, 4, 4, 1, managed=False)
         with pytest.raises(Silent, match="ended"):
             holder.ask("nonsense", "nonsense")
+
+
+def test_memory_of_its_own_is_without_what_is_shared() -> None:
+    before = own_bytes(os.getpid())
+    with mmap.mmap(-1, 64 * MIB) as shared:
+        shared.write(b"x" * MIB * 64)
+        kept = bytearray(b"x") * (16 * MIB)
+        assert 15 * MIB < own_bytes(os.getpid()) - before < 60 * MIB
+    assert len(kept) == 16 * MIB

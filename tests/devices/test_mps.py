@@ -13,11 +13,13 @@ from gpud.devices import inventory, mps, nvml
 from gpud.devices.mps import is_offered, is_server, pipe_directory
 from gpud.devices.nvml import ask_nvml
 from gpud.engine.why import why
+from gpud.model import effects as do
 from gpud.model import events as ev
-from gpud.model.text import UNDER_MPS
+from gpud.model.text import TURNS_UNDER_MPS, UNDER_MPS
 from tests.devices.test_nvml import ANSWER, USAGE, FakeNvml
 from tests.devices.test_nvml import fake as fake
-from tests.engine.conftest import UUID, World
+from tests.engine.conftest import UUID, World, board, only, preempt_mix
+from tests.engine.test_lock import TURNS, Turns
 
 
 @pytest.fixture
@@ -67,7 +69,7 @@ def test_by_the_clients_that_the_driver_names(fake: FakeNvml, monkeypatch: pytes
     monkeypatch.setattr(nvml, "is_server", lambda pid: False)
     answer = ask_nvml()
     assert asked == [0, 1]
-    assert [one.mps for one in answer.usage] == [False, True]
+    assert [one.mps for one in answer.usage] == [one.mps_clients for one in answer.usage] == [False, True]
     assert answer.silent == (f"device 1: {UNDER_MPS}",)
 
 
@@ -83,6 +85,26 @@ def test_by_the_server_among_the_processes(fake: FakeNvml, monkeypatch: pytest.M
     monkeypatch.setattr(nvml, "sees_all_processes", lambda: True)
     fake.fail = {"processes"}
     assert [one.mps for one in ask_nvml().usage] == [False]
+
+
+def test_turns_there_are_said_loudly_once_whichever_came_first() -> None:
+    world = Turns()
+    tenant = world.state.tenants[world.state.clients[world.low()].job]
+
+    def told(there: bool) -> list[str]:
+        seen = ev.Seen(total_bytes=1, used_bytes=0, mps=there)
+        return [one.text for one in only(world.react(ev.DriverTold(devices={UUID: seen})), do.Record)]
+
+    for _ in range(2):
+        assert told(False) == []
+        assert told(True) == [f"device 0 is used through MPS: {TURNS_UNDER_MPS}"]
+        assert told(True) == [], "once"
+    (device,) = why(world.state, tenant, {}, world.now, {}).devices
+    assert device.notes == (TURNS_UNDER_MPS, UNDER_MPS)
+    world.react(ev.BoardChanged(board=preempt_mix()))
+    assert told(True) == []
+    world.react(ev.BoardChanged(board=board(("turns", TURNS))))
+    assert len(told(True)) == 1
 
 
 def test_it_is_said_where_one_asks_why() -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from gpud.control.wire import AskJournal
 from gpud.engine.lock import AHEAD_NS
+from gpud.model.live_views import Decision
 from gpud.testing.command import hold_of
 from gpud.testing.node import Node, until
 from tests.e2e.test_enforced import Jobs, slow
@@ -133,6 +135,14 @@ def node(tmp_path: Path) -> Iterator[Node]:
 def strict(tmp_path: Path) -> Iterator[Node]:
     with begun(tmp_path, SHORT) as node:
         yield node
+
+
+def audited(node: Node, count: int) -> list[Decision]:
+    """Lines of the audit, once there are so many."""
+    with node.client() as client:
+        journal = client.journal(AskJournal(since_at_ns=0, until_at_ns=time.time_ns()))
+    found = [one for one in journal.decisions if one.kind == "audit"]
+    return found if len(found) >= count else []
 
 
 def waits(node: Node, program: Told, place: int) -> None:
@@ -312,6 +322,24 @@ def test_a_holder_whose_work_never_ends_is_late_until_it_is_killed(tmp_path: Pat
         assert not other.is_heard()
         jobs.kill("endless")
         assert other.hears() == "in"
+
+
+@pytest.mark.parametrize(
+    ("before", "signals"), [("", ["TERM"]), ("trap '' TERM; ", ["TERM", "KILL"])], ids=["ends", "hears no TERM"]
+)
+def test_a_policy_ends_a_holder_whose_work_never_ends(
+    tmp_path: Path, counter: list[str], before: str, signals: list[str]
+) -> None:
+    policy = SHORT.replace("min_hold", "max_overrun = 100ms  min_hold")
+    with begun(tmp_path, policy, kernel_ms=1_000_000) as node:
+        endless = node.run(["/bin/sh", "-c", f'{before}exec "$@"', "sh", *counter, "1"])
+        until(lambda: states(node) == ["has"], 60, "it has the device")
+        other = Told(node)
+        assert other.does("take") == "in"
+        assert endless.wait(60) == 128 + (signal.SIGKILL if "KILL" in signals else signal.SIGTERM)
+        told = until(lambda: audited(node, len(signals)), 60, "each signal is in the audit")
+    assert [(one.by, one.text.split()[3]) for one in told] == [("p.gpol:4", f"signal={name}") for name in signals]
+    assert "it has not given device 0 back, and others wait (`max_overrun`): SIGTERM was sent to pid" in told[0].text
 
 
 def test_without_a_daemon_there_is_an_error_that_says_so(node: Node) -> None:

@@ -86,7 +86,7 @@ def _turns(world: World) -> Any:
 BINDINGS = {
     "pause": "true", "yield": "false", "max_launch_rate": "100/s", "max_block_rate": "100/s", "max_compute": "30%",
     "max_copy_rate": "1GiB/s", "max_inflight": "4", "max_inflight_time": "1ms", "share": "fixed(30%)", "admit": "false",
-    "max_hold": "3s",
+    "max_hold": "3s", "max_overrun": "3s",
 }  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def test_each_knob_does_something(name: str) -> None:
         assert done(policy(f"low.{name} = {BINDINGS[name]}", mode=mode, arbitrate=arbitrate)) != plain, mode
 
 
-@pytest.mark.parametrize("name", sorted(set(BINDINGS) - {"yield", "share", "max_hold"}))
+@pytest.mark.parametrize("name", sorted(set(BINDINGS) - {"yield", "share", "max_hold", "max_overrun"}))
 def test_each_knob_does_something_without_an_arbiter(name: str) -> None:
     assert done(policy(f"low.{name} = {BINDINGS[name]}", mode="")) != done(policy(mode=""))
 
@@ -123,7 +123,8 @@ SETTINGS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     ("arbitrate", "share"): {"period": ("20ms", "30ms"), "reclaim": ("2ms", "3ms")},
     ("arbitrate", "exclusive"): {
         "max_hold": ("20s", "30s"), "order": ("[high, low]", "[low, high]"), "queue": ("fifo", "fair"),
-        "min_hold": ("1s", "2s"), "max_wait": ("50s", "60s"), "grace": ("1s", "2s"), "idle_release": ("1s", "2s"),
+        "min_hold": ("1s", "2s"), "max_wait": ("50s", "60s"), "grace": ("1s", "2s"), "max_overrun": ("1s", "2s"),
+        "idle_release": ("1s", "2s"),
     },
     ("failsafe", ""): {"daemon_lost": ("hold", "open"), "after": ("9s", "8s")},
     ("limit", ""): {

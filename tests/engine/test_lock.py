@@ -256,14 +256,17 @@ def test_what_was_read_long_ago_makes_nobody_idle() -> None:
     assert only(w.ticks(1, w.busy(one)), do.SendLockRevoked) == [], "it works by now"
 
 
-def test_min_hold_is_five_times_what_coming_in_took_where_nothing_is_said() -> None:
-    w = Turns(TURNS.replace("min_hold = 1s", ""))
+@pytest.mark.parametrize(("block", "least"), [("20s", 15), ("unlimited", 15), ("10s", 10)])
+def test_min_hold_is_five_times_what_coming_in_took_and_no_longer_than_a_turn_where_nothing_is_said(
+    block: str, least: int
+) -> None:
+    w = Turns(TURNS.replace("min_hold = 1s", "").replace("10s", block) + "job.max_hold = 5s")
     one, two = w.low(), w.low()
     w.ask(one)
     w.now += 3 * SECOND
     w.is_in(one, took_ns=2**63)  # what it says is believed as far as it can be
     w.ask(two)
-    assert only(w.ticks(14 * SECOND, w.busy(one)), do.SendLockRevoked) == []
+    assert only(w.ticks((least - 1) * SECOND, w.busy(one)), do.SendLockRevoked) == []
     assert only(w.ticks(SECOND, w.busy(one)), do.SendLockRevoked)
 
 

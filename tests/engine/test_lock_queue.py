@@ -17,7 +17,7 @@ HOLD = 10 * SECOND
 
 def terms(rank: int = 0, unit: int = 1, **more: int) -> Terms:
     said = {"max_hold_ns": HOLD, "min_hold_ns": 0, "max_wait_ns": 10 * HOLD, "grace_ns": 2 * SECOND}
-    said |= {"idle_release_ns": 500 * MILLISECOND} | more
+    said |= {"max_overrun_ns": FOREVER_NS, "idle_release_ns": 500 * MILLISECOND} | more
     return Terms(rank=rank, unit=named(unit), fair=bool(said.pop("fair", 0)), **said)
 
 

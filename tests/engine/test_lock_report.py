@@ -11,7 +11,8 @@ from tests.engine.test_lock import ZERO, Turns
 
 PATIENT = """
   class job { match any }
-  arbitrate exclusive { max_hold = 1s  grace = 2s  idle_release = 500ms }
+  arbitrate exclusive { max_hold = 1min  grace = 2s  idle_release = 500ms }
+  job.max_hold = 1s
 """
 
 
@@ -54,7 +55,7 @@ def test_without_a_reason_nothing_is_said_of_one(two: tuple[Turns, ClientId, Cli
 
 
 def test_the_end_of_a_turn_is_when_it_is_asked_back(two: tuple[Turns, ClientId, ClientId]) -> None:
-    """Not before five swaps' time, however short `max_hold` is."""
+    """Not before five swaps' time, however short a rule makes it."""
     w, one, other = two
     w.ticks(3 * SECOND, w.busy(one))
     held, waits = shown(w, one), shown(w, other)

@@ -274,6 +274,32 @@ async def test_what_is_not_enforced_is_refused_only_where_it_is_applied(tmp_path
         assert "`disk(…)`" in view.rejected.text
 
 
+async def test_turns_do_not_begin_on_a_device_that_is_used_through_mps(tmp_path: Path, policies: Path) -> None:
+    turns = 'gpol 1\npolicy "t" {\n  class job { match any }\n  arbitrate exclusive { max_hold = 30s }\n}\n'
+    used = functools.partial(ev.Seen, total_bytes=GIB, used_bytes=0, mps=True)
+    write(policies, t=turns)
+    async with daemon(tmp_path) as d:
+
+        async def look() -> None:
+            d.engine.handle(ev.DriverTold(devices={UUID: used(mps_clients=listed)}))
+
+        d.reloader.look, listed = look, True
+        write(policies, t=turns, site='gpol 1\napply "t" to gpu *\n')
+        view = await d.reloader.reload("asked")
+        assert view.rejected is not None
+        assert "GP315" in view.rejected.text
+        assert "t.gpol:4:3" in view.rejected.text
+        assert "takes turns on device 0" in view.rejected.text
+        assert d.quiet_ns == MILLISECOND
+        listed = False  # a process of the server's name is not the driver's word
+        assert (await d.reloader.reload("asked")).result == "loaded"
+        listed = True
+        write(policies, t=turns.replace("30s", "31s"), site='gpol 1\napply "t" to gpu *\n')
+        assert (await d.reloader.reload("asked")).result == "loaded", "there are turns already"
+    async with daemon(tmp_path) as d:
+        assert d.quiet_ns == 0, "nor does a restart take them away"
+
+
 async def test_a_start_whose_directory_hangs_takes_the_last_good_set(
     tmp_path: Path, policies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

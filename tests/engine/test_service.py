@@ -26,7 +26,7 @@ from tests.engine.conftest import GIB, PREEMPT_MIX, UUID, board, by, new_state
 class Usage:
     total_bytes, used_bytes = 40 * GIB, 39 * GIB
     power_w = temperature_c = utilisation = None
-    mps = False
+    mps = mps_clients = False
     processes: tuple[ev.Process, ...] | None = None
 
 

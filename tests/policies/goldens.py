@@ -65,6 +65,7 @@ def found(case: Golden) -> list[Diagnostic]:
         claims=case.directives.get("claims"),
         tests="test" in case.directives,
         whole="whole" in case.directives,
+        mps="mps" in case.directives,
     )
 
 
@@ -77,6 +78,7 @@ def found_in(
     claims: Sequence[str] | None = None,
     tests: bool = False,
     whole: bool = False,
+    mps: bool = False,
 ) -> list[Diagnostic]:
     """What is wrong with a set of files, by name, on a machine with these devices and plugins beside vllm."""
     library = from_texts(files)
@@ -84,7 +86,7 @@ def found_in(
     problems = check_library(
         library,
         used,
-        [DeviceFacts(index=index, uuid=uuid) for index, uuid in enumerate(devices)] if devices is not None else None,
+        None if devices is None else [DeviceFacts(index, uuid, mps) for index, uuid in enumerate(devices)],
         claims=frozenset(claims) if claims is not None else None,
         enforced=THIS_VERSION if enforced else None,
         whole=whole,

@@ -155,7 +155,7 @@ def test_what_is_not_known_of_a_tenant_is_refused_by_name() -> None:
 
 VALUES = {
     "pause": "true", "yield": "true", "share": "equal", "admit": "false", "residency": "host", "max_inflight": "4",
-    "max_inflight_time": "5ms", "max_hold": "5s", "max_compute": "5%", "max_copy_rate": "5MiB/s",
+    "max_inflight_time": "5ms", "max_hold": "5s", "max_overrun": "5s", "max_compute": "5%", "max_copy_rate": "5MiB/s",
     "max_launch_rate": "5/s", "max_block_rate": "5/s",
 }  # fmt: skip
 

@@ -61,6 +61,7 @@ def test_examples(code: str, kind: str) -> None:
             enforced="enforced" in example.options,
             tests="test" in example.options,
             whole="whole" in example.options,
+            mps="mps" in example.options,
             claims=example.options["claims"].split(",") if "claims" in example.options else None,
         )
         expected = {code} if kind == "wrong" else set()

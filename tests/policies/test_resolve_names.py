@@ -321,7 +321,8 @@ def test_in_each_only_the_tenant_is_set_and_only_what_is_known_of_it_is_read() -
     ) == [
         "GP405 'n.tenants' `tenants` is measured of a class, not of one tenant = write `low.tenants`",
         "GP405 'n.pause' `pause` holds for a whole class, not for one tenant"
-        " = in `each` you can set `n.max_inflight`, `n.max_inflight_time`, `n.max_hold` and `n.residency`",
+        " = in `each` you can set `n.max_inflight`, `n.max_inflight_time`, `n.max_hold`, `n.max_overrun` and "
+        "`n.residency`",
         "GP405 'low.residency' a rule about one tenant sets knobs of `n` only"
         " = set `low.residency` in a rule outside of `each`",
     ]

@@ -141,7 +141,7 @@ def test_signals_functions_and_actuators() -> None:
         (
             "each low as n { n.vllm.batch = 3 }",
             "GP405 'n.vllm.batch' `batch` holds for a whole class, not for one tenant = in `each` you can set "
-            "`n.max_inflight`, `n.max_inflight_time`, `n.max_hold` and `n.residency`",
+            "`n.max_inflight`, `n.max_inflight_time`, `n.max_hold`, `n.max_overrun` and `n.residency`",
         ),
         (
             "let vllm = 3",

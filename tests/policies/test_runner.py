@@ -36,6 +36,11 @@ policy "lock" {
   class job { match any }
   arbitrate exclusive { max_hold = 30s }
 }
+policy "strict" {
+  class job { match any }
+  arbitrate exclusive { max_hold = 30s  grace = 2s }
+  when gpu.waiters > 1 { job.max_overrun = 5s }
+}
 """
 GUARD = """gpol 1
 use vllm
@@ -91,6 +96,14 @@ def refused(steps: str, policy: str = '"mix"') -> list[tuple[str, str]]:
 
 def test_what_is_set_at_a_moment_counts_at_that_moment() -> None:
     passes("at 1s expect all.max_launch_rate == 10/s  at 1s gpu.busy = 60%", '"cap"')
+
+
+def test_a_world_ends_who_is_late_as_rules_say() -> None:
+    passes(
+        "simulate turns(job = 2, late = 1min)  at 1s expect job.max_overrun == unlimited"
+        "  at 1min expect world.ended == 0 and world.overrun == 28s"
+        "  at 61s world.job = 3  by 61s expect world.ended == 1 and world.overrun == 0s", '"strict"',
+    )  # fmt: skip
 
 
 def test_rules_are_looked_at_every_five_milliseconds() -> None:

@@ -201,7 +201,7 @@ LOCK = "class job { match any } arbitrate exclusive { max_hold = 30s  grace = 2s
 
 
 def turns(text: str = LOCK, **wanted: int) -> World:
-    return world("turns", text, {name: name for name in wanted}, **wanted)
+    return world("turns", text, {name: name for name in wanted if name != "late"}, **wanted)
 
 
 def through(running: World, until: int, knob: Any) -> None:
@@ -256,6 +256,34 @@ def test_turns_heed_ranks_and_the_shortest_turn() -> None:
     through(running, 11 * S, knobs(a_max_hold=5 * S, b_max_hold=5 * S))
     assert measured(running, 11 * S)["b.active"] is True
     assert running.reading("last_turn", BEGIN + 11 * S) == 10 * S
+
+
+def test_turns_who_is_late_keeps_the_others_out() -> None:
+    running = turns(job=2, late=60 * S)
+    through(running, 89 * S, knobs(job_max_hold=30 * S))
+    assert running.reading("overrun", BEGIN + 89 * S) == 57 * S, "its grace is 2 s"
+    assert (running.reading("turns", BEGIN + 89 * S), measured(running, 89 * S)["gpu.waiters"]) == (1, 1)
+    through(running, 90 * S, knobs(job_max_hold=30 * S))
+    assert (running.reading("turns", BEGIN + 90 * S), running.reading("last_turn", BEGIN + 90 * S)) == (2, 90 * S)
+    assert (running.reading("overrun", BEGIN + 90 * S), running.reading("ended", BEGIN + 90 * S)) == (0, 0)
+
+
+def test_turns_who_is_late_for_too_long_is_ended() -> None:
+    running = turns(job=2, late=60 * S)
+    through(running, 3600 * S, knobs(job_max_hold=30 * S, job_max_overrun=5 * S))
+    assert running.reading("ended", BEGIN + 3600 * S) == 1, "the other one is alone then, and nobody asks it"
+    assert (running.reading("last_turn", BEGIN + 3600 * S), running.reading("job", BEGIN + 3600 * S)) == (37 * S, 1)
+
+
+def test_turns_nobody_waits_for_who_is_late_nobody_is_ended() -> None:
+    running, said = turns(job=2, late=60 * S), knobs(job_max_hold=30 * S, job_max_overrun=5 * S)
+    through(running, 31 * S, said)
+    running.set("job", 1, BEGIN + 31 * S)
+    at = BEGIN + 31 * S
+    while (due := running.next_ns(at)) is not None:
+        at = due
+        running.decided(said, at)
+    assert (at, running.reading("ended", at)) == (BEGIN + 90 * S, 0)
 
 
 def test_turns_who_no_longer_wants_leaves() -> None:

@@ -34,7 +34,7 @@ def _setting(ir: IrPolicy, knob: KnobRef) -> IrSetting | None:
     settings = ir.arbiter.settings
     if knob.name in ("max_inflight", "max_inflight_time") and ir.mode == "preempt":
         return None if knob.job_class in highest(ir) else settings.get(knob.name)
-    return settings.get("max_hold") if knob.name == "max_hold" and ir.mode == "exclusive" else None
+    return settings.get(knob.name) if knob.name in ("max_hold", "max_overrun") and ir.mode == "exclusive" else None
 
 
 def highest(ir: IrPolicy) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ _SHARES = WorldKind(
 _TURNS = WorldKind(
     name="turns",
     doc="jobs that want the device all the time and take turns with its lock",
-    parameters=(),
+    parameters=(WorldParameter("late", Type.DURATION, 0, "how long an owner still works once it is asked back"),),
     of_member=Type.NUMBER,
     of_member_most=1000,
     of_member_doc="jobs of it that want the device",
@@ -72,9 +72,11 @@ _TURNS = WorldKind(
         ("turns", Type.NUMBER, "turns begun so far"),
         ("turn", Type.DURATION, "length of the present turn so far"),
         ("last_turn", Type.DURATION, "length of the turn before"),
+        ("overrun", Type.DURATION, "how long the owner is late, after its grace"),
+        ("ended", Type.NUMBER, "jobs ended for that so far"),
     ),
     modes=frozenset({"exclusive"}),
-    heeds=frozenset({"pause", "max_hold"}),
+    heeds=frozenset({"pause", "max_hold", "max_overrun"}),
     measures=("waiters", "longest_wait", "active", "idle_for"),
     measures_more=("gpu.waiters",),
 )
