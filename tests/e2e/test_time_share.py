@@ -1,4 +1,4 @@
-"""policies/time-share.gpol as it is shipped, with its reserve of 512 MiB: two programs of three quarters of the device
+"""policies/time-share.gpol as it is shipped, with its reserve of 512 MiB: two programs of two thirds of the device
 each, which know nothing of gpud, take turns on it and lose nothing. Also where the driver refuses to page-lock the host
 memory."""
 
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.e2e
 
 WITHIN = 600
 """Seconds."""
-MEMORY_MIB = 2560
-MIB = MEMORY_MIB * 3 // 4
+MEMORY_MIB = 2048
+MIB = MEMORY_MIB * 2 // 3
 SMALL = f"""base = "test-small"
 [device]
 memory_gib = {MEMORY_MIB / 1024}
@@ -56,7 +56,7 @@ class Patient(Large):
 
 
 @pytest.mark.parametrize("refused", [False, True], ids=["as it is", "no page-locked memory"])
-def test_two_programs_of_three_quarters_take_turns_and_lose_nothing(
+def test_two_programs_of_two_thirds_take_turns_and_lose_nothing(
     tmp_path: Path, large: list[str], refused: bool
 ) -> None:
     (tmp_path / "test-small.toml").write_text((sim_dir() / "profiles" / "test-small.toml").read_text())
