@@ -67,8 +67,8 @@ static void test_questions(void)
     OK(cuStreamBeginCapture_v2(a, CAPTURE_RELAXED));
     OK(cuEventQuery(outside));
     OK(cuEventSynchronize(outside));
-    OK(cuStreamQuery(c));               /* a stream that has no part in it */
-    OK(cuStreamSynchronize(c));
+    OK(cuStreamSynchronize(c));         /* a stream that has no part in it */
+    OK(cuStreamQuery(c));               /* after that: an event is reached a moment before its stream is idle */
     OK(cuStreamEndCapture(a, &graph));
     OK(cuGraphDestroy(graph));
     /* For all of the context: a capture is in it, whatever the modes. */
