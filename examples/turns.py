@@ -3,8 +3,9 @@
     gpud run python turns.py [--form with|decorator|aio] [--batches N]
 
 Each batch adds 1 to every element of a state on the device, a few times, and compares it with NumPy. Between two
-batches the program does what needs no GPU, and another job has it. Started without gpud it says what to do
-(`GPUD_OPTIONAL=1` lets it run as if it were alone). Exit code 1: something was computed wrong, or no turn could be had.
+batches the program does what needs no GPU, and another job has it. Without `gpud run` it takes turns all the same, with
+a warning; without a daemon it says what to do (`GPUD_OPTIONAL=1` lets it run as if it were alone). Exit code 1:
+something was computed wrong, or no turn could be had.
 """
 
 import argparse

@@ -7,13 +7,14 @@ with gpud.acquire():                # waits for the GPU, and for the job's memor
 TYPE_CHECKING = False  # typing itself costs `gpud run` milliseconds
 if TYPE_CHECKING:
     from gpud import aio
-    from gpud.api.errors import NoDaemon, NoHook, NotHeld, TurnError, TurnTimeout
+    from gpud.api.errors import NoDaemon, NoHook, NoHookWarning, NotHeld, TurnError, TurnTimeout
     from gpud.api.turns import Turn, acquire, on_gpu, release
 
 __version__ = "0.1.0"
 __all__ = [
     "NoDaemon",
     "NoHook",
+    "NoHookWarning",
     "NotHeld",
     "Turn",
     "TurnError",
@@ -23,7 +24,7 @@ __all__ = [
     "on_gpu",
     "release",
 ]
-_ERRORS = frozenset({"NoDaemon", "NoHook", "NotHeld", "TurnError", "TurnTimeout"})
+_ERRORS = frozenset({"NoDaemon", "NoHook", "NoHookWarning", "NotHeld", "TurnError", "TurnTimeout"})
 
 
 def __getattr__(name: str) -> object:

@@ -1,7 +1,7 @@
 """The same under asyncio and trio: `async with gpud.aio.acquire(): …`.
 
-A thread waits in the loop's stead. A wait that is cancelled keeps its place in line until its turn comes, and gives
-that back at once.
+A thread waits in the loop's stead, and calls `on_swap_in`. A wait that is cancelled keeps its place in line until its
+turn comes, and gives that back at once.
 """
 
 import sys
@@ -11,6 +11,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+from gpud.api.callbacks import Callback
 from gpud.api.turns import Devices, Turn, devices_of, take
 
 P = ParamSpec("P")
@@ -21,8 +22,16 @@ class acquire:
     """`turn = await gpud.aio.acquire()` or `async with gpud.aio.acquire():`. Parameters and errors as of
     `gpud.acquire`."""
 
-    def __init__(self, device: Devices = None, *, timeout: float | None = None, reason: str = "") -> None:
-        self._wait = _Wait(devices_of(device), timeout, reason)
+    def __init__(
+        self,
+        device: Devices = None,
+        *,
+        timeout: float | None = None,
+        reason: str = "",
+        on_swap_out: Callback = None,
+        on_swap_in: Callback = None,
+    ) -> None:
+        self._wait = _Wait(devices_of(device), timeout, reason, (on_swap_out, on_swap_in))
         self._turn: Turn | None = None
 
     def __await__(self) -> Any:
@@ -40,14 +49,20 @@ class acquire:
 
 
 def on_gpu(
-    device: Devices = None, *, timeout: float | None = None, reason: str = ""
+    device: Devices = None,
+    *,
+    timeout: float | None = None,
+    reason: str = "",
+    on_swap_out: Callback = None,
+    on_swap_in: Callback = None,
 ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
     """A decorator of async functions: each call is one turn."""
 
     def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
         @wraps(function)
         async def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            async with acquire(device, timeout=timeout, reason=reason):
+            swap: dict[str, Callback] = {"on_swap_out": on_swap_out, "on_swap_in": on_swap_in}
+            async with acquire(device, timeout=timeout, reason=reason, **swap):
                 return await function(*args, **kwargs)
 
         return call
@@ -58,14 +73,16 @@ def on_gpu(
 class _Wait:
     """One wait in a thread. Its turn goes to whoever awaits it; to nobody, if they have left."""
 
-    def __init__(self, devices: tuple[int, ...], timeout: float | None, reason: str) -> None:
-        self._devices, self._timeout, self._reason = devices, timeout, reason
+    def __init__(
+        self, devices: tuple[int, ...], timeout: float | None, reason: str, swap: tuple[Callback, Callback]
+    ) -> None:
+        self._devices, self._timeout, self._reason, self._swap = devices, timeout, reason, swap
         self._lock = threading.Lock()
         self._left = False
         self._turn: Turn | None = None
 
     def run(self) -> Turn:
-        turn = take(self._devices, timeout=self._timeout, reason=self._reason)
+        turn = take(self._devices, timeout=self._timeout, reason=self._reason, swap=self._swap)
         with self._lock:
             if not self._left:
                 self._turn = turn

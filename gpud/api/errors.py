@@ -10,7 +10,11 @@ class TurnTimeout(TurnError, TimeoutError):
 
 
 class NoHook(TurnError):
-    """The program was not started under gpud."""
+    """The program was not started under gpud, and the library that takes turns without that cannot be loaded."""
+
+
+class NoHookWarning(UserWarning):
+    """The program takes turns, and that is all: it was not started under gpud. Once per process."""
 
 
 class NoDaemon(TurnError):
@@ -26,7 +30,11 @@ TIMEOUT, NO_HOOK, NO_DAEMON, NOT_HELD, NO_DEVICE, REFUSED, SYSTEM = -1, -2, -3, 
 
 _KINDS: dict[int, tuple[type[TurnError], str]] = {
     TIMEOUT: (TurnTimeout, "{device} did not become free in time: see who has it with `gpud ps`, or wait longer"),
-    NO_HOOK: (NoHook, "the program was not started under gpud: start it with `gpud run`, or set GPUD_OPTIONAL=1"),
+    NO_HOOK: (
+        NoHook,
+        "the program was not started under gpud, and gpud's library cannot be loaded now ({why}): start it with "
+        "`gpud run`, install gpud again, or set GPUD_OPTIONAL=1",
+    ),
     NO_DAEMON: (NoDaemon, "no gpud daemon answers: start one with `gpud serve`, or set GPUD_OPTIONAL=1"),
     NOT_HELD: (NotHeld, "{device} is not held by an acquire(): release() without it"),
     NO_DEVICE: (TurnError, "{device} does not exist for this program: see CUDA_VISIBLE_DEVICES"),
@@ -39,12 +47,12 @@ _KINDS: dict[int, tuple[type[TurnError], str]] = {
 }
 
 
-def error_of(code: int, devices: tuple[int, ...]) -> TurnError:
-    """For a code below zero."""
+def error_of(code: int, devices: tuple[int, ...], why: str = "") -> TurnError:
+    """For a code below zero. `why`: of NO_HOOK."""
     kind, text = _KINDS.get(code, (TurnError, f"the hook answered {code} for {{device}}: it is of another version"))
     if code == NO_DEVICE:  # ordinals run from 0 on without a gap: of several the highest is one that is missing
         devices = devices[-1:]
-    return kind(text.format(device=names(devices)))
+    return kind(text.format(device=names(devices), why=why))
 
 
 def names(devices: tuple[int, ...]) -> str:

@@ -8,17 +8,24 @@ thread.
 """
 
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
-from gpud.api import native
-from gpud.api.errors import NOT_HELD, UNLOCKED, error_of
+from gpud.api import callbacks, native
+from gpud.api.callbacks import Callback
+from gpud.api.errors import NO_HOOK, NOT_HELD, UNLOCKED, NoHookWarning, error_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Devices = int | Sequence[int] | None
+_WITHOUT_HOOK = (
+    "this program was not started under gpud: it takes turns, but nothing holds what it launches without one, and its "
+    "memory is moved by its own callbacks (on_swap_out) or not at all; start it with `gpud run` for that"
+)
+_warned = False
 
 
 class Turn:
@@ -55,24 +62,57 @@ class Turn:
         return f"<gpud.Turn of {self.devices}: {state}>"
 
 
-def acquire(device: Devices = None, *, timeout: float | None = None, reason: str = "") -> Turn:
+def acquire(
+    device: Devices = None,
+    *,
+    timeout: float | None = None,
+    reason: str = "",
+    on_swap_out: Callback = None,
+    on_swap_in: Callback = None,
+) -> Turn:
     """Waits until this process may use the device and its memory is there; returns the turn.
 
     `device`: an ordinal, several (all or nothing), or None for the current one. `timeout`: seconds; 0 asks without
     waiting; None waits for ever. `reason`: what for, a few words; `gpud ps` and `gpud why` show them to those who wait
     for this process, until its last turn there is released. Beyond 36 bytes of UTF-8 they are cut.
 
+    `on_swap_out`, `on_swap_in`: of a program that was not started under gpud, which moves its memory itself. The first
+    is called when another job needs the room, by a thread of gpud's and never during a turn; the second once by the
+    next `acquire`, before it returns. A process has one such pair, the one given last. Under gpud neither is called.
+
     Raises TurnTimeout, NoHook, NoDaemon, TurnError; ValueError for a negative timeout or no device, TypeError for a
-    reason that is no text.
+    reason that is no text, or callbacks that are no plain functions; whatever `on_swap_in` raises.
     """
-    return take(devices_of(device), timeout=timeout, reason=reason)
+    return take(devices_of(device), timeout=timeout, reason=reason, swap=(on_swap_out, on_swap_in))
 
 
-def take(devices: tuple[int, ...], *, timeout: float | None, reason: str) -> Turn:
-    """`acquire()` of devices that are known by ordinal."""
+def take(
+    devices: tuple[int, ...], *, timeout: float | None, reason: str, swap: tuple[Callback, Callback] = (None, None)
+) -> Turn:
+    """`acquire()` of devices that are known by ordinal. `swap`: its two callbacks."""
+    callbacks.checked(*swap)
+    if not native.has_hook():
+        callbacks.mover.use(*swap)
     code = native.acquire(devices, _nanoseconds(timeout), _text(reason))
     _check(code, devices)
-    return Turn(devices, locked=code != UNLOCKED)
+    turn = Turn(devices, locked=code != UNLOCKED)
+    if not native.has_hook():
+        try:
+            if turn.locked:
+                _warn()
+            callbacks.mover.bring_in()
+        except BaseException:  # warnings may be errors
+            turn.release()
+            raise
+    return turn
+
+
+def _warn() -> None:
+    """Once per process, whatever filters say."""
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(_WITHOUT_HOOK, NoHookWarning, stacklevel=4)
 
 
 def release(device: Devices = None) -> None:
@@ -82,14 +122,19 @@ def release(device: Devices = None) -> None:
 
 
 def on_gpu(
-    device: Devices = None, *, timeout: float | None = None, reason: str = ""
+    device: Devices = None,
+    *,
+    timeout: float | None = None,
+    reason: str = "",
+    on_swap_out: Callback = None,
+    on_swap_in: Callback = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A decorator: each call of the function is one turn. Parameters as of `acquire`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            with acquire(device, timeout=timeout, reason=reason):
+            with take(devices_of(device), timeout=timeout, reason=reason, swap=(on_swap_out, on_swap_in)):
                 return function(*args, **kwargs)
 
         return call
@@ -125,4 +170,4 @@ def _text(reason: str) -> bytes:
 
 def _check(code: int, devices: tuple[int, ...]) -> None:
     if code < 0:
-        raise error_of(code, devices)
+        raise error_of(code, devices, native.missing() if code == NO_HOOK else "")

@@ -46,7 +46,7 @@ def command(as_json: bool) -> None:
             memory(job),
             ago(job.age_ns),
             ",".join(map(str, job.pids)) or "–",
-            escape(job.why.text) if job.why else "",
+            escape("; ".join([*([job.why.text] if job.why else []), *job.notes])),
         )
     for one in unmanaged:
         gpu = "–" if one.device is None else str(one.device)

@@ -36,6 +36,8 @@ def command(job: str, as_json: bool) -> None:
     if why.hold is not None:
         _line(out, f"  {escape(why.hold.text)}")
         _line(out, f"      {escape(f'{why.hold.code}, {why.hold.by}' if why.hold.by else why.hold.code)}")
+    for note in why.job.notes:
+        _line(out, f"  [yellow]{escape(note)}[/yellow]")
     for one in why.job.classes:
         _line(out, f"  {escape(_class(one.policy, one.job_class, one.how))}")
     for device in why.devices:

@@ -193,6 +193,8 @@ def tags(state: State, tenant: Tenant, its: Still, lines: Lines, limit: int | No
         said.append("over its limit")
     if found.pinned and state.moves.devices:
         said.append("pinned memory")
+    if any(client.hookless for client in its.clients):
+        said.append("without hook")
     if len(its.clients) > MOST_PROCESSES:
         said.append(f"{len(its.clients)} processes")
     return tuple(said)

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import evolve
 
-from gpud.engine import lock_queue, memory_swap
+from gpud.engine import hookless_memory, lock_queue, memory_swap
 from gpud.engine.in_force import knobs_for
 from gpud.engine.lock_late import end_late, ends_late_ns, late, overruns, who
 from gpud.engine.lock_queue import Line, Request, Terms, Turn, has
@@ -49,6 +49,8 @@ def told(state: State, event: _Told, now: int) -> list[Effect]:
     client = state.clients.get(event.client)
     if client is None or client.session is None:
         return []
+    if client.hookless and not isinstance(event, ev.LockWithdrawn):
+        hookless_memory.says(state, client, event, now)
     match event:
         case ev.LockAsked():
             return _ask(state, client, event, now)
@@ -61,7 +63,9 @@ def told(state: State, event: _Told, now: int) -> list[Effect]:
                 assert line.turn is not None
                 line.turn.in_ns = line.turn.in_ns or now
                 line.took_ns[client.job] = min(event.took_ns, max(now - line.turn.since_ns, 0))
-            memory_swap.is_in(state, evolve(event, slots=frozenset(its)))
+            memory_swap.is_in(state, evolve(event, slots=frozenset(its)), now)
+            if client.hookless and state.moves.devices:
+                return [do.SaveState()]  # that its memory is in
         case ev.LockBack():
             effects = _back(state, client, event, now)
             return effects if event.asks is None else effects + _ask(state, client, event.asks, now)

@@ -3,7 +3,7 @@ Pure."""
 
 from gpud.engine import lock_queue
 from gpud.engine.lock_queue import Turn
-from gpud.engine.lock_report import by
+from gpud.engine.lock_report import by, ends_when, held_how
 from gpud.engine.lock_words import terms_of
 from gpud.engine.state import State
 from gpud.model import effects as do
@@ -37,8 +37,8 @@ def overruns(state: State, slot: Slot, turn: Turn) -> list[Effect]:
     turn.overrun = True
     grace = format_duration(terms_of(state, turn.job, slot).grace_ns)
     text = (
-        f"{who(state, turn)} has not given device {slot} back within {grace}: its gate is shut, and nobody gets the "
-        "device before its work has ended, or it has"
+        f"{who(state, turn)} has not given device {slot} back within {grace}: {held_how(state, turn)}, and nobody gets "
+        f"the device before {ends_when(state, turn)}"
     )
     return [do.Record(level="warning", text=text, kind="overrun", job=turn.job, slot=slot)]
 

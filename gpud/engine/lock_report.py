@@ -93,8 +93,8 @@ def steady(state: State, tenant: Tenant, slot: Slot) -> str:
     if turn.revoked_ns is not None:
         what = "was asked for the device and finishes its work"
         if turn.overrun:
-            why = _late(state, turn)
-            what = f"was asked for the device and is late: {why}; its gate is shut (grace of {_grace(state, slot)})"
+            why, how = _late(state, turn), held_how(state, turn)
+            what = f"was asked for the device and is late: {why}; {how} (grace of {_grace(state, slot)})"
     return f"it waits for its turn; job {turn.job} ({name}) {what}"
 
 
@@ -182,7 +182,7 @@ def _leaves(state: State, slot: Slot, turn: Turn, now: int) -> str:
     if not turn.overrun:
         return f"it was asked for the device {since} ago and finishes its work"
     why, where = _late(state, turn), _grace(state, slot)
-    text = f"it was asked for the device {since} ago and is late: {why}; its gate is shut (grace of {where})"
+    text = f"it was asked for the device {since} ago and is late: {why}; {held_how(state, turn)} (grace of {where})"
     return text + _ends(state, slot, turn, now)
 
 
@@ -202,7 +202,24 @@ def _late(state: State, turn: Turn) -> str:
     """Why it has not given its device back in time, a clause."""
     if not any(client in state.heard for client in turn.clients):
         return "it does not answer"
+    if hookless(state, turn):
+        return "it has not released its turn"
     return "a stream capture is open in it" if turn.never else "its work has not ended"
+
+
+def hookless(state: State, turn: Turn) -> bool:
+    """Of who has it, a process takes turns without hook."""
+    return any(client in state.clients and state.clients[client].hookless for client in turn.clients)
+
+
+def held_how(state: State, turn: Turn) -> str:
+    """What is done about one that is late, a clause."""
+    return "it runs without hook, so that its launches go on" if hookless(state, turn) else "its gate is shut"
+
+
+def ends_when(state: State, turn: Turn) -> str:
+    """When the next one gets the device of one that is late."""
+    return "it releases its turn, or ends" if hookless(state, turn) else "its work has ended, or it has"
 
 
 def _grace(state: State, slot: Slot) -> str:

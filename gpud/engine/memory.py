@@ -6,7 +6,7 @@ allocations that wait (`over_memory = wait`).
 
 from collections.abc import Iterable, Mapping
 
-from gpud.engine import memory_line, memory_swap
+from gpud.engine import hookless_memory, memory_line, memory_swap
 from gpud.engine.in_force import knobs_of
 from gpud.engine.memory_words import beyond, on_device
 from gpud.engine.peers import publish_client
@@ -50,7 +50,8 @@ Held = Mapping[tuple[ClientId, Slot], Counters]
 def take(state: State, counters: Held, now: int) -> list[Effect]:
     """Notes what was read; tells those whose own tenant holds another amount beyond their table."""
     before = state.held
-    state.held = {key: found for key, found in counters.items() if _is_on(state, *key)}
+    rows = hookless_memory.amended(state, counters)
+    state.held = {key: found for key, found in rows.items() if _is_on(state, *key)}
     memory_swap.learn(state, now)
     if not state.crowded:
         return []
@@ -60,7 +61,7 @@ def take(state: State, counters: Held, now: int) -> list[Effect]:
     return [effect for client in readers for effect in publish_client(state, client)]
 
 
-def hear(state: State, event: DriverTold) -> list[Effect]:
+def hear(state: State, event: DriverTold, now: int) -> list[Effect]:
     """What the driver told of processes, against what they have reserved. Of three looks the middle one counts, of two
     the smaller: what was allocated or freed between the driver's look and ours is no overhead, nor makes it less."""
     slots = {device.uuid: slot for slot, device in state.devices.items()}
@@ -70,8 +71,17 @@ def hear(state: State, event: DriverTold) -> list[Effect]:
         if slot is None:
             continue
         told = {(one.pid, one.started): one.used_bytes for one in seen.processes or ()}
+        heard = hookless_memory.hear(state, event, slot, told if seen.processes is not None else None)
+        if heard and event.after is not None:
+            state.held = {
+                key: found for key, found in hookless_memory.amended(state, event.after).items() if _is_on(state, *key)
+            }
+            memory_swap.learn(state, now)
         for client in state.clients_on(slot):
             key = (client.id, slot)
+            if client.hookless:
+                state.overhead[key] = 0  # nothing is beside what is measured
+                continue
             # What it has reserved is not known: of an earlier daemon, and not back yet; or the answer is older.
             if client.session is None or event.asked_ns < event.held_ns:
                 continue
@@ -128,6 +138,7 @@ def forget(state: State, client: Client, slot: Slot) -> None:
     state.held = {other: counters for other, counters in state.held.items() if other != key}
     state.overhead.pop(key, None)
     state.overhead_looks.pop(key, None)
+    hookless_memory.forget(state, *key)
 
 
 def settle(state: State, event: Event, now: int) -> list[Effect]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from gpud.engine import memory_line, memory_swap
+from gpud.engine import hookless_memory, memory_line, memory_swap
 from gpud.engine.in_force import knobs_for
 from gpud.engine.memory_limits import limit_for
 from gpud.engine.memory_words import overhead, overhead_known
@@ -23,6 +23,8 @@ PINS = {
     7: "given to others by a handle",
 }
 """Why memory cannot leave the device: GPUD_PIN_* of gpud_page.h; a test compares them."""
+
+_PINS = PINS | {hookless_memory.PIN: hookless_memory.PIN_TEXT}
 
 
 def views(state: State, tenant: Tenant, rows: Sequence[tuple[Client, Slot, Counters]]) -> tuple[MemoryView, ...]:
@@ -47,7 +49,7 @@ def _view(state: State, tenant: Tenant, slot: Slot, rows: Sequence[Counters]) ->
         host=_sum(row.host_bytes for row in rows),
         lazy=_sum(row.lazy_bytes for row in rows),
         pinned=_sum(row.pinned_bytes for row in rows),
-        pinned_why=tuple(text for bit, text in PINS.items() if any(row.pins & 1 << bit for row in rows)),
+        pinned_why=tuple(text for bit, text in _PINS.items() if any(row.pins & 1 << bit for row in rows)),
         unpinned=_sum(row.unpinned_bytes for row in rows),
         lost=_sum(row.lost_bytes for row in rows),
         over=limit is not None and reserved + beside > limit,

@@ -9,6 +9,7 @@ from gpud.memory.ledger import Held
 from gpud.memory.moves import Device
 from gpud.model.counters import Counters
 from gpud.model.ids import ClientId, JobId, Slot
+from gpud.model.knobs import UNLIMITED
 from gpud.policies.quantities import show_value
 from gpud.policies.types import Type
 
@@ -18,9 +19,9 @@ def row(state: State, client: ClientId, slot: Slot) -> Counters:
     return state.held.get((client, slot), NOTHING)
 
 
-def held(counters: Counters, now: int) -> Held:
-    """As the ledger wants it."""
-    used = now if counters.active else max(counters.idle_since_ns, counters.last_finish_ns)
+def held(counters: Counters, now: int, *, whole: bool) -> Held:
+    """As the ledger wants it. `whole`: it lets go all or nothing, and so counts as used last."""
+    used = now if counters.active or whole else max(counters.idle_since_ns, counters.last_finish_ns)
     return Held(
         resident=counters.resident_bytes,
         host=counters.host_bytes,
@@ -67,7 +68,9 @@ def lack_of(state: State, tenant: Tenant, slot: Slot) -> int:
 
 
 def room(state: State, client: ClientId) -> int:
-    """Host slots that it has and does not use."""
+    """Host slots that it has and does not use. One without hook has a place of its own for all of it."""
+    if client in state.clients and state.clients[client].hookless:
+        return UNLIMITED
     given = state.moves.host.of(client)
     found = state.clients.get(client)
     used = sum(row(state, client, slot).host_bytes for slot in found.slots()) if found is not None else 0

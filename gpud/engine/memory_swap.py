@@ -6,7 +6,7 @@ let go how much. So whoever dies, refuses or is forgotten over a restart changes
 
 from collections.abc import Mapping
 
-from gpud.engine import lock_queue
+from gpud.engine import hookless_memory, lock_queue
 from gpud.engine.in_force import knobs_of
 from gpud.engine.lock_queue import Turn
 from gpud.engine.lock_words import terms_of, turns_on
@@ -78,7 +78,7 @@ def learn(state: State, now: int) -> None:
     for slot, device in state.moves.devices.items():
         there = {client.id for client in state.clients_on(slot)}
         for client in there:
-            found = held(row(state, client, slot), now)
+            found = held(row(state, client, slot), now, whole=state.clients[client].hookless)
             device.looks = device.looks if client in device.ledger.held else 0
             device.ledger.learn(client, found)
             out = device.outs.get(client)
@@ -103,12 +103,17 @@ def hear(state: State, event: ev.DriverTold) -> None:
     """What the driver says is in use, and is no client's."""
     for slot, device in state.moves.devices.items():
         seen = event.devices.get(state.devices[slot].uuid)
-        if seen is None or device.outs or device.ledger.coming:
+        if seen is None:
+            continue
+        device.free, device.free_ns = seen.total_bytes - seen.used_bytes, event.asked_ns
+        if device.outs or device.ledger.coming:
             continue
         if any(client.session is None for client in state.clients_on(slot)):
             continue  # of an earlier daemon, and not back yet: what it has is not known
-        before = sum(
-            found.resident_bytes + found.pinned_bytes for (_, where), found in event.held.items() if where == slot
+        before = hookless_memory.used_on(state, slot) + sum(
+            found.resident_bytes + found.pinned_bytes
+            for (client, where), found in event.held.items()
+            if where == slot and (client, slot) not in state.apart
         )
         used = seen.used_bytes - (seen.total_bytes - device.ledger.total)
         found, looked = max(used - max(before, device.ledger.owned), 0), device.looked
@@ -129,16 +134,24 @@ def swapped(state: State, event: ev.Swapped, now: int) -> list[Effect]:
         return []
     del device.outs[event.client]
     device.busy_ns = now  # until now: who found no memory before may have said so late
+    device.let_go_ns = now
     device.ledger.refused(event.client)  # what has left is in its page; what has not is where it was
     device.cannot.pop(event.client, None)
+    client = state.clients[event.client]
+    if event.code == DONE and client.hookless:
+        hookless_memory.went_out(state, client, now, just=event.bytes > 0)
+        _amend(state, now)
+        return [do.SaveState()]
     if event.code == DONE and event.bytes >= min(out.bytes, 1):
         return []
     why = state.moves.refused.get(event.client, "")
     text = f"has no host slots for it: {why}" if why else "could not let go of its memory just now"
+    if client.hookless:
+        text = "could not let go of its memory: its on_swap_out failed, or it has none"
     if event.code == BROKEN:
         text = "has broken its CUDA context by a kernel's error, so that its memory cannot leave: end it"
     device.cannot[event.client] = Cannot(why=text, until_ns=now + (BROKEN_NS if event.code == BROKEN else AGAIN_NS))
-    job = state.clients[event.client].job
+    job = client.job
     text = f"client {event.client} of job {job} {text} (device {event.slot})"
     return [do.Record(level="warning", text=text, job=job, slot=event.slot)]
 
@@ -202,13 +215,24 @@ def settle(state: State, event: ev.Event, now: int) -> list[Effect]:
     return effects
 
 
-def is_in(state: State, event: ev.LockIsIn) -> None:
+def _amend(state: State, now: int) -> None:
+    """What was read of one without hook is another now."""
+    state.held = hookless_memory.amended(state, state.held)
+    learn(state, now)
+
+
+def is_in(state: State, event: ev.LockIsIn, now: int) -> None:
     """A client has come in, or could not, or not whole."""
+    client = state.clients[event.client]
     for slot in event.slots & state.moves.devices.keys():
+        if client.hookless and not event.short:
+            hookless_memory.came_in(state, client, slot)
+            _amend(state, now)
         device, found = state.moves.devices[slot], row(state, event.client, slot)
         _, said = device.levels.get(event.client, (0, 0))
         all_of_it = said >= found.resident_bytes + lack(state, event.client, slot)
-        device.found_none = event.short and all_of_it  # else it waits for the next level, as it should
+        # Else it waits for the next level, as it should; one without hook looks for none itself.
+        device.found_none = event.short and all_of_it and not client.hookless
 
 
 def level(state: State, client: ClientId, slot: Slot, turn: Turn) -> int:
@@ -217,16 +241,23 @@ def level(state: State, client: ClientId, slot: Slot, turn: Turn) -> int:
     if device is None:
         return UNLIMITED
     found = levels(state, slot, turn.job, [one for one in turn.clients if one in state.clients])[client]
+    found = _said(state, client, slot, found)
     device.levels[client] = turn.epoch, found
     return found
+
+
+def _said(state: State, client: ClientId, slot: Slot, found: int) -> int:
+    whole = row(state, client, slot).resident_bytes + lack(state, client, slot)
+    return hookless_memory.level(state, state.clients[client], slot, found, whole)
 
 
 def _levels(state: State, slot: Slot, device: Device, turn: Turn, wants: Mapping[ClientId, int]) -> list[Effect]:
     """There is more room for who comes in, or less: the grant says so."""
     effects: list[Effect] = []
     for client, found in levels(state, slot, turn.job, wants).items():
-        there = state.clients[client]
-        if not lack(state, client, slot) or device.levels.get(client) == (turn.epoch, found):
+        there, found = state.clients[client], _said(state, client, slot, found)
+        lacks = lack(state, client, slot) or there.hookless
+        if not lacks or device.levels.get(client) == (turn.epoch, found):
             continue
         if can_be_asked(state, there):
             device.levels[client] = turn.epoch, found
@@ -276,7 +307,8 @@ def _turn(state: State, slot: Slot, device: Device, now: int) -> list[Effect]:
             turn.moved_ns = now
     if turn is None or not want:
         device.short, device.short_ns, device.found_none = 0, 0, False
-        return []
+        whole = turn is not None and any(state.clients[client].hookless for client in wants)
+        return _levels(state, slot, device, turn, wants) if turn is not None and whole else []
     if device.outs:
         device.busy_ns = now
     elif device.found_none and now - device.busy_ns >= STALLED_NS:
@@ -284,6 +316,7 @@ def _turn(state: State, slot: Slot, device: Device, now: int) -> list[Effect]:
     device.found_none = False
     told = _levels(state, slot, device, turn, wants)
     victims = [client for client in may_leave(state, device, turn.job, slot) if client not in device.outs]
+    victims = [client for client in victims if hookless_memory.sure(state, client, slot)]
     shared = max(int(min(state.moves.host.left, FOREVER_NS)), 0)
     places = {client: room(state, client) + shared for client in victims}
     kept = keep(state, slot, turn.job)
@@ -291,9 +324,12 @@ def _turn(state: State, slot: Slot, device: Device, now: int) -> list[Effect]:
     effects = told + [_ask(state, slot, device, client, count, now) for client, count in plan.leave]
     left = plan.now
     for client, count in wants.items():
+        if state.clients[client].hookless:
+            continue  # what it lacks is on its way once the driver has told that there is room
         ledger.grant(client, min(count, left))
         left -= min(count, left)
-    return effects + _too_short(state, slot, device, plan.short if not device.outs else 0, now)
+    waits = device.outs or hookless_memory.unseen(state, slot)
+    return effects + _too_short(state, slot, device, 0 if waits else plan.short, now)
 
 
 def _newcomers(state: State, slot: Slot, device: Device) -> None:
@@ -344,12 +380,14 @@ def _home(state: State, slot: Slot, device: Device, now: int) -> list[Effect]:
     for client in state.clients_on(slot):
         resident = row(state, client.id, slot).resident_bytes
         away = turn is None or client.id not in turn.clients
-        busy = client.id in device.outs or client.id in device.cannot or not can_be_asked(state, client)
+        unsure = not hookless_memory.sure(state, client.id, slot)
+        busy = unsure or client.id in device.outs or client.id in device.cannot or not can_be_asked(state, client)
+        room_for = hookless_memory.makes_room(state, client, slot)
         leaves = slot in state.tenants[client.job].leaves
         if leaves and (not away or (resident and (not busy or client.id in device.outs))):
             still.add(client.job)
         home = leaves or (slot in state.runs and knobs_of(state, client, slot).residency == "host")
-        if resident and away and not busy and home:
+        if resident and away and not busy and (home or room_for):
             effects.append(_ask(state, slot, device, client.id, resident, now))
     for tenant in state.tenants.values():
         if slot in tenant.leaves and tenant.id not in still:

@@ -23,7 +23,7 @@ from gpud.engine import (
 from gpud.engine import memory_swap as swaps
 from gpud.engine.classify import UNCLASSIFIED, facts_of, place_everywhere, read_launch
 from gpud.engine.peers import is_above, publish_client, update_client, update_readers
-from gpud.engine.slots import devices_found, drop_unused, slot_for
+from gpud.engine.slots import devices_found, drop_unused, slot_named
 from gpud.engine.standing import class_text, is_pinned
 from gpud.engine.state import Client, State, Tenant
 from gpud.model import effects as do
@@ -87,7 +87,7 @@ def _react(state: State, event: ev.Event, now: int) -> list[Effect]:
         case ev.DevicesFound():
             return devices_found(state, event, now)
         case ev.DriverTold():
-            return unmanaged.hear(state, event, now) + memory.hear(state, event)
+            return unmanaged.hear(state, event, now) + memory.hear(state, event, now)
         case ev.AllocAsked() | ev.SlotsAsked() | ev.SlotsFailed() | ev.Swapped():
             return memory.asked(state, event, now)
         case ev.LockAsked() | ev.LockWithdrawn() | ev.LockIsIn() | ev.LockBack():
@@ -178,6 +178,7 @@ def _attach(state: State, event: ev.AttachAsked, now: int) -> list[Effect]:
                 return stopped
             state.tenants[tenant.id] = tenant
         client = _new_client(state, event, now, again)
+    client.hookless = event.hookless
     tenant = state.tenants[client.job]
     effects += _see_program(state, tenant, event.who, now)
     state.lease_due_ns = state.lease_due_ns or now + ticking.LEASE_REFRESH_NS
@@ -296,7 +297,7 @@ def _devices(state: State, event: ev.DevicesReported, now: int) -> list[Effect]:
     client.devices, known = (), set(state.devices)
     state.moved()
     deserted = known - {slot for other in state.clients.values() for slot in other.slots()}
-    client.devices = tuple(slot_for(state, uuid, total) for uuid, total in event.devices)
+    client.devices = tuple(slot_named(state, client, uuid, total) for uuid, total in event.devices)
     state.moved()
     effects: list[Effect] = [do.DevicesChanged()] if set(state.devices) - known else []
     effects += runs.keep_up(state, now)

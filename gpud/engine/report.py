@@ -15,6 +15,7 @@ from gpud.model.counters import Counters, HookCounters
 from gpud.model.events import AttachAsked
 from gpud.model.ids import ClientId, JobId, Slot, uuid_text
 from gpud.model.levels import Level
+from gpud.model.text import WITHOUT_HOOK
 from gpud.model.views import AppliedView, ClassView, HoldView, JobStats, JobView, PolicyView, TimeView, UnmanagedView
 from gpud.policies.quantities import show_value
 
@@ -46,6 +47,7 @@ def job_view(state: State, tenant: Tenant, sums: Sums, now: int, levels: Levels)
         time=_time(state, tenant, rows, levels, now),
         memory=memory_report.views(state, tenant, rows),
         lock=lock_report.views(state, tenant, now),
+        notes=(WITHOUT_HOOK,) if any(client.hookless for client in clients) else (),
     )
 
 

@@ -12,6 +12,7 @@ from attrs import fields as fields_of
 
 from gpud.engine import saved_lock
 from gpud.engine.classify import facts_of, place_everywhere
+from gpud.engine.hookless_memory import Apart
 from gpud.engine.rulings import LEAST_BYTES, LEAST_PPM, MOST_BYTES, MOST_PPM
 from gpud.engine.saved_lock import SavedLock
 from gpud.engine.state import Client, Device, State, Tenant
@@ -91,6 +92,19 @@ class SavedOverhead:
 
 
 @frozen(kw_only=True)
+class SavedApart:
+    """What one without hook holds on a device, and what of it is out."""
+
+    client: int
+    slot: _Slot
+    swaps: bool
+    used: _Bytes
+    away: bool
+    before: _Bytes
+    was_in: bool
+
+
+@frozen(kw_only=True)
 class Saved:
     """One state file. `boot` and monotonic times make sense in that boot only."""
 
@@ -108,6 +122,7 @@ class Saved:
     host: dict[int, _Bytes] = Factory(dict)
     """Client → bytes of host slots that it has."""
     overhead: list[SavedOverhead] = Factory(list)
+    apart: list[SavedApart] = Factory(list)
 
 
 def dump(state: State, boot: str, levels: Iterable[Level] = ()) -> bytes:
@@ -126,6 +141,19 @@ def dump(state: State, boot: str, levels: Iterable[Level] = ()) -> bytes:
             SavedOverhead(client=client, slot=slot, bytes=count)
             for (client, slot), count in state.overhead.items()
             if count
+        ],
+        apart=[
+            SavedApart(
+                client=client,
+                slot=slot,
+                swaps=state.clients[client].swaps,
+                used=one.used,
+                away=one.away,
+                before=one.before,
+                was_in=one.was_in,
+            )
+            for (client, slot), one in state.apart.items()
+            if client in state.clients
         ],
         levels=[*levels, *(level for slot in sorted(state.levels) for level in state.levels[slot])],
         devices=[
@@ -262,6 +290,13 @@ def restore(state: State, saved: Saved, alive: Callable[[int, int], bool], adopt
     for beside in saved.overhead:
         if ClientId(beside.client) in state.clients and beside.slot in state.devices:
             state.overhead[ClientId(beside.client), Slot(beside.slot)] = beside.bytes
+    for one in saved.apart:
+        apart = state.clients.get(ClientId(one.client))
+        if apart is not None and one.slot in state.devices:
+            apart.hookless, apart.swaps = True, one.swaps
+            state.apart[apart.id, Slot(one.slot)] = Apart(
+                used=one.used, away=one.away, before=one.before, was_in=one.was_in
+            )
     saved_lock.restore(state, saved.lock, adopt_until_ns)
     for number, count in saved.host.items():
         if ClientId(number) in state.clients:

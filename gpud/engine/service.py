@@ -11,7 +11,19 @@ from contextlib import asynccontextmanager
 import trio
 from attrs import evolve
 
-from gpud.engine import evict, host, memory, memory_line, rulings, runs, saved, swap_board, ticking, unmanaged
+from gpud.engine import (
+    evict,
+    hookless_memory,
+    host,
+    memory,
+    memory_line,
+    rulings,
+    runs,
+    saved,
+    swap_board,
+    ticking,
+    unmanaged,
+)
 from gpud.engine.explained import sentence
 from gpud.engine.in_words import Levels
 from gpud.engine.memory import Held
@@ -141,7 +153,7 @@ class Engine:
         """The world now, as far as policies want to know."""
         return ev.Reading(
             wall_ns=self._wall(),
-            counters=self.pages.counters(),
+            counters=hookless_memory.amended(self.state, self.pages.counters()),
             histograms=self.pages.histograms(needs.histograms),
             delays=self.pages.delays(needs.delays),
             host_free=host.memory_free() if needs.host else None,
@@ -158,7 +170,7 @@ class Engine:
     def sums(self) -> Held:
         """What all clients say of themselves now, for whoever wants to see it."""
         self.state.reasons = self.pages.reasons()
-        return self.pages.counters()
+        return hookless_memory.amended(self.state, self.pages.counters())
 
     def handle(self, event: ev.Event) -> None:
         """Decides, and does what was decided. Never waits."""

@@ -1,7 +1,7 @@
 """Which slot each device of the node has: the driver names devices, and so do clients. Pure."""
 
 from gpud.engine import runs, swap_board
-from gpud.engine.state import Device, State
+from gpud.engine.state import Client, Device, State
 from gpud.model import effects as do
 from gpud.model import events as ev
 from gpud.model.effects import Effect
@@ -37,6 +37,18 @@ def slot_for(state: State, uuid: bytes, total_bytes: int) -> Slot | None:
         return None
     state.devices[free[0]] = Device(slot=free[0], uuid=uuid, total_bytes=total_bytes, index=free[0])
     return free[0]
+
+
+def slot_named(state: State, client: Client, uuid: bytes, total_bytes: int) -> Slot | None:
+    """The slot of a device as a client names it. One without hook may have no driver to ask: it says which number in
+    the driver's order (a UUID of zeros, and the number in place of the size), or a UUID that CUDA_VISIBLE_DEVICES has;
+    neither makes a device known."""
+    if not client.hookless or (any(uuid) and total_bytes):
+        return slot_for(state, uuid, total_bytes)
+    for device in state.devices.values():
+        if device.uuid == uuid if any(uuid) else device.index == total_bytes:
+            return device.slot
+    return None
 
 
 def drop_unused(state: State) -> None:

@@ -22,6 +22,7 @@ from gpud.policies.program import Knobs
 from gpud.policies.tenants import TenantFacts
 
 if TYPE_CHECKING:
+    from gpud.engine.hookless_memory import Apart
     from gpud.engine.memory_line import Asked
     from gpud.engine.standing import Standing
 
@@ -40,6 +41,10 @@ class Client:
     session: SessionId | None
     """None: taken over from an earlier daemon, has not come back yet."""
     attached_ns: int
+    hookless: bool = False
+    """It takes turns and no more: its launches are neither seen nor held, and its memory is not gpud's to move."""
+    swaps: bool = False
+    """One without hook lets its memory go itself when asked."""
     announced: bool = False
     """Its launcher has heard of it."""
     live: bool = False
@@ -276,6 +281,8 @@ class State:
     """What clients said last that their turns are for: read when somebody wants to see it."""
     overhead: dict[tuple[ClientId, Slot], int | None] = Factory(dict)
     """What the driver says they hold beyond that; None: it does not say."""
+    apart: "dict[tuple[ClientId, Slot], Apart]" = Factory(dict)
+    """Memory of clients without hook (see hookless_memory.py)."""
     overhead_looks: dict[tuple[ClientId, Slot], tuple[int, ...]] = Factory(dict)
     """Likewise, by each of the last three looks."""
     asks: "list[Asked]" = Factory(list)

@@ -5,6 +5,7 @@ whoever asks; while no client is attached and nobody watches, nothing is.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
+from gpud.engine import hookless_memory
 from gpud.engine.decisions import Decisions
 from gpud.engine.in_words import Levels
 from gpud.engine.journal import Journal
@@ -120,7 +121,7 @@ class Watching:
     def _look(self, counters: Mapping[tuple[ClientId, Slot], Counters] | None) -> Rows:
         engine, now = self.engine, self.engine.now()
         began = engine.state.cpu_ns()
-        sums = engine.pages.counters() if counters is None else counters
+        sums = hookless_memory.amended(engine.state, engine.pages.counters() if counters is None else counters)
         wanted = self._live.wanted(sums, now)
         rows = self._rows = self._live.look(
             engine.state,

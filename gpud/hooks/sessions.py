@@ -298,6 +298,7 @@ class Sessions:
                 generation=Generation(hello.generation if again else 0),
                 again=again,
                 waits=connection.protocol.waits and not again,
+                hookless=connection.protocol.hookless,
             )
         )
         message = await self._next_message(connection, self._handshake_s)
@@ -399,19 +400,33 @@ def _lock_event(client: ClientId, message: wire_lock.Said) -> ev.Event:
     mask, flags, number, time_ns, count = message
     slots = frozenset(Slot(slot) for slot in range(wire.MAX_DEVICES) if mask & 1 << slot)
     explicit, wait_ns = bool(flags & wire_lock.EXPLICIT), None if time_ns == wire_lock.FOR_EVER else time_ns
+    swaps, out = bool(flags & wire_lock.SWAPS), bool(flags & wire_lock.OUT)
     match message:
         case wire.LockAsked():
-            return ev.LockAsked(client=client, request=number, slots=slots, explicit=explicit, wait_ns=wait_ns)
+            return ev.LockAsked(
+                client=client, request=number, slots=slots, explicit=explicit, wait_ns=wait_ns, swaps=swaps, out=out
+            )
         case wire.LockWithdrawn():
             return ev.LockWithdrawn(client=client, request=number)
         case wire.LockIsIn():
             short = bool(flags & wire_lock.SHORT)
-            return ev.LockIsIn(client=client, slots=slots, epoch=number, bytes=count, short=short, took_ns=time_ns)
+            return ev.LockIsIn(
+                client=client,
+                slots=slots,
+                epoch=number,
+                bytes=count,
+                short=short,
+                took_ns=time_ns,
+                swaps=swaps,
+                out=out,
+            )
     overrun, never = bool(flags & wire_lock.OVERRUN), bool(flags & wire_lock.NEVER)
     asks = None
     if flags & wire_lock.AND_ASKS:
         asks = ev.LockAsked(client=client, request=count, slots=slots, explicit=explicit, wait_ns=wait_ns)
-    return ev.LockBack(client=client, slots=slots, epoch=number, overrun=overrun, never=never, asks=asks)
+    return ev.LockBack(
+        client=client, slots=slots, epoch=number, overrun=overrun, never=never, asks=asks, swaps=swaps, out=out
+    )
 
 
 def _mask(slots: frozenset[Slot]) -> int:

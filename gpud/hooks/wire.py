@@ -74,6 +74,8 @@ ROLE_HOOK = 1
 ROLE_LAUNCHER = 2
 HELLO_REATTACH = 1
 HELLO_WAITS = 2
+HELLO_HOOKLESS = 4
+_HELLO_FLAGS = HELLO_REATTACH | HELLO_WAITS | HELLO_HOOKLESS
 
 _OF_A_SLOT = (WentActive, WentIdle, AllocAsked, Swapped, SlotsAsked)
 _PING = NUMBERS[Ping]
@@ -109,6 +111,7 @@ class ServerSession:
         self.version = 0
         self.reattach = False
         self.waits = False
+        self.hookless = False
         self._nonce = 0
         self._last_serial = 0
         self._slots = 0
@@ -169,7 +172,7 @@ class ServerSession:
     def _greet(self, hello: Hello) -> None:
         if hello.role not in (ROLE_HOOK, ROLE_LAUNCHER):
             raise ProtocolError(f"HELLO names role {hello.role}; known are 1 (hook) and 2 (launcher)")
-        if hello.flags & ~(HELLO_REATTACH | HELLO_WAITS) or (hello.flags and hello.role == ROLE_LAUNCHER):
+        if hello.flags & ~_HELLO_FLAGS or (hello.flags and hello.role == ROLE_LAUNCHER):
             raise ProtocolError(f"HELLO has unknown flags {hello.flags:#x}")
         if hello.version_min > hello.version_max:
             raise ProtocolError(f"HELLO offers versions {hello.version_min} to {hello.version_max}")
@@ -186,6 +189,7 @@ class ServerSession:
             )
         self.role, self.version = hello.role, version
         self.reattach, self.waits = bool(hello.flags & HELLO_REATTACH), bool(hello.flags & HELLO_WAITS)
+        self.hookless = bool(hello.flags & HELLO_HOOKLESS)
 
 
 class ClientSession:

@@ -11,6 +11,8 @@ NEVER = 8
 AGAIN = 16
 LEVEL = 32
 AND_ASKS = 64
+SWAPS = 128
+OUT = 256
 FOR_EVER = 2**64 - 1
 """In LockAsked: it waits for ever."""
 
@@ -87,10 +89,14 @@ Said = LockAsked | LockWithdrawn | LockIsIn | LockBack
 SAID = (LockAsked, LockWithdrawn, LockIsIn, LockBack)
 """By clients."""
 _FLAGS: dict[type, int] = {
-    LockAsked: EXPLICIT,
+    LockAsked: EXPLICIT | SWAPS | OUT,
     LockWithdrawn: EXPLICIT,
-    LockIsIn: SHORT | OVERRUN | NEVER,  # a hook has one word for both: who owed IS_IN when it overran says both
-    LockBack: SHORT | OVERRUN | NEVER | AND_ASKS | EXPLICIT,
+    LockIsIn: SHORT
+    | OVERRUN
+    | NEVER
+    | SWAPS
+    | OUT,  # a hook has one word for both: who owed IS_IN when it overran says both
+    LockBack: SHORT | OVERRUN | NEVER | AND_ASKS | EXPLICIT | SWAPS | OUT,
 }
 
 

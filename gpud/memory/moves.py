@@ -40,6 +40,12 @@ class Device:
     looks: int = 0
     """How often it has said so since somebody came or went: of two answers the smaller counts, and what is just being
     taken down is in the first."""
+    free: int = 0
+    """What the driver said last that nothing is in use of …"""
+    free_ns: int = 0
+    """… and when it was asked for that."""
+    let_go_ns: int = 0
+    """When somebody last said that its memory has left."""
     seen: set[ClientId] = Factory(set)
     """Clients with a context there, by that."""
     evict: str = "oldest"

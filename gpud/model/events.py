@@ -62,6 +62,8 @@ class AttachAsked:
     """It brings its presence and activity pages."""
     waits: bool = False
     """It waits in cuInit for the answer, so it may be refused; one that runs already is let in."""
+    hookless: bool = False
+    """It takes turns by gpud.acquire, without hook: nothing of its launches is seen, and none is held."""
 
 
 @frozen(kw_only=True)
@@ -187,6 +189,10 @@ class LockAsked:
     """By gpud.acquire."""
     wait_ns: int | None
     """It waits at most so long; None: for ever."""
+    swaps: bool = False
+    """It has no hook, and lets its memory go itself when asked."""
+    out: bool = False
+    """… and has, and it has not come in since."""
     held: Mapping[tuple[ClientId, Slot], Counters] | None = None
     """As in AllocAsked, where memory is swapped."""
 
@@ -209,6 +215,10 @@ class LockIsIn:
     bytes: int
     short: bool
     took_ns: int
+    swaps: bool = False
+    """It has no hook, and lets its memory go itself when asked."""
+    out: bool = False
+    """… and has, and it has not come in since."""
     held: Mapping[tuple[ClientId, Slot], Counters] | None = None
     """As in AllocAsked, where memory is swapped."""
 
@@ -226,6 +236,10 @@ class LockBack:
     """It has work that cannot end by waiting, and goes on."""
     asks: LockAsked | None = None
     """It wants them again, behind whoever waits by now."""
+    swaps: bool = False
+    """It has no hook, and lets its memory go itself when asked."""
+    out: bool = False
+    """… and has, and it has not come in since."""
     held: Mapping[tuple[ClientId, Slot], Counters] | None = None
     """As in AllocAsked, where memory is swapped."""
 

@@ -97,7 +97,7 @@ class JobRow:
     trace: str = ""
     """Id of its trace, hex; "": none."""
     tags: tuple[str, ...] = ()
-    """Remarks: `pinned memory`, `overrun`, `barred: claims`, `over its limit` …"""
+    """Remarks: `pinned memory`, `overrun`, `barred: claims`, `over its limit`, `without hook` …"""
 
 
 @frozen(kw_only=True)

@@ -11,6 +11,9 @@ TURNS_UNDER_MPS = (
 )
 """… while it has turns."""
 
+WITHOUT_HOOK = "without hook: launches not gated, memory not moved"
+"""Of a job that takes turns by gpud.acquire alone."""
+
 
 def one_line(text: str) -> str:
     """As it may stand in a line of a log or of a screen: whatever would end the line, move the cursor or turn the

@@ -218,6 +218,8 @@ class JobView:
     """On each of its devices."""
     lock: tuple[LockView, ...] = ()
     """On each of its devices with turns."""
+    notes: tuple[str, ...] = ()
+    """What is not done for it, a clause each."""
 
 
 @frozen(kw_only=True)

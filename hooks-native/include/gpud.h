@@ -8,7 +8,7 @@
  * says where a batch begins and ends, so that none is cut in two and none holds the device in between. Turns of one process nest and are
  * the whole process's: every thread may launch during them.
  *
- * Without the hook in the process (no `gpud run`), the functions answer GPUD_ERROR_NO_HOOK; with GPUD_OPTIONAL=1 in the environment
+ * Without the hook in the process (no `gpud run`; the Python package can do without), the functions answer GPUD_ERROR_NO_HOOK; with GPUD_OPTIONAL=1 in the environment
  * they answer GPUD_UNLOCKED instead, and the program runs as if it were alone. */
 #ifndef GPUD_H
 #define GPUD_H

@@ -94,6 +94,7 @@
 
 #define GPUD_HELLO_REATTACH 1
 #define GPUD_HELLO_WAITS 2         /* the program waits in cuInit for the answer, so it may be kept in line or refused */
+#define GPUD_HELLO_HOOKLESS 4      /* it takes turns by gpud.acquire alone: none of its launches is seen or held, none of its memory moved */
 
 #define GPUD_REFUSED_VERSION 1     /* no common protocol version */
 #define GPUD_REFUSED_IDENTITY 2    /* pid 0 (PID namespace), dead, or not who it was */
@@ -142,8 +143,8 @@ struct gpud_msg_plain {         /* MAPPED, BYE */
 };
 
 struct gpud_device_id {
-    uint8_t uuid[16];           /* cuDeviceGetUuid_v2 */
-    uint64_t total_bytes;
+    uint8_t uuid[16];           /* cuDeviceGetUuid_v2. Of a client without hook that has not initialised the driver: zeros, and total_bytes is */
+    uint64_t total_bytes;       /* the device's number in the driver's (PCI) order; or total_bytes is 0, and CUDA_VISIBLE_DEVICES names it */
 };
 
 struct gpud_msg_devices {       /* in the client's ordinal order */
@@ -199,7 +200,7 @@ struct gpud_msg_lock {
                                    LOCK_REVOKED: deadline for LOCK_BACK; LOCK_IS_IN, LOCK_BACK: how long it took;
                                    LOCK_BACK with AND_ASKS: as in LOCK_ASKED */
     uint64_t bytes;             /* LOCK_ASKED: what must come in; LOCK_IS_IN: what came in; LOCK_GRANTED: of memory
-                                   that can leave, at most so much may be on the device (UINT64_MAX: any); sent again, with the
+                                   that can leave, at most so much may be on the device (UINT64_MAX: any; without hook: 0 until it may come in); sent again, with the
                                    same epoch, as that changes; LOCK_BACK with AND_ASKS: the number of the request */
 };
 #define GPUD_LOCK_EXPLICIT 1    /* LOCK_ASKED, LOCK_BACK with AND_ASKS: by gpud_acquire; idle_release does not hold for it */
@@ -208,6 +209,8 @@ struct gpud_msg_lock {
 #define GPUD_LOCK_NEVER 8       /* LOCK_BACK: an open capture waits for the device: holder goes on; with OVERRUN: a capture is open, the gate shut */
 #define GPUD_LOCK_AGAIN 16      /* LOCK_GRANTED: nothing new; look at your page. Nothing at all to who has given that grant back since */
 #define GPUD_LOCK_AND_ASKS 64   /* LOCK_BACK, drained: and a request for the same devices, behind all that wait by then */
+#define GPUD_LOCK_SWAPS 128      /* LOCK_ASKED, LOCK_IS_IN, LOCK_BACK of a client without hook: it lets its memory go when asked (SWAP_OUT) */
+#define GPUD_LOCK_OUT 256       /* likewise: its memory is out, and has not come in since */
 #define GPUD_LOCK_LEVEL 32      /* LOCK_GRANTED: of a grant under which memory comes in, `bytes` alone is new. Likewise */
 
 /* ALLOC_ASKED, ALLOC_REPLY, SWAP_OUT, SWAPPED, SLOTS_ASKED, SLOTS: about memory of one device. */
@@ -216,7 +219,7 @@ struct gpud_msg_memory {
     uint32_t slot;
     uint32_t code;              /* ALLOC_REPLY, SLOTS: 0 = yes, else GPUD_MEMORY_NO_*; SWAPPED: 0 goes on, 1 done, 2 failed, 3 never */
     uint64_t request;           /* the asker's own number, in the answer too */
-    uint64_t bytes;             /* asked; SWAP_OUT: at least so much; SWAPPED: left so far */
+    uint64_t bytes;             /* asked; SWAP_OUT: at least so much; SWAPPED: left so far; done without hook and 0: it was out already */
     uint64_t time_ns;           /* ALLOC_ASKED: waits at most; else 0 */
 };
 #define GPUD_MEMORY_NO_LIMIT 1  /* over the tenant's own limit */

@@ -25,6 +25,7 @@ void gpud_ledger_context_gone(uint32_t ordinal, CUcontext context);
 
 /* alloc_handle.c. Memory of the pool's, which the program may have handles of, is nobody else's any more: it counts as long as they last. */
 void gpud_handle_left(uint64_t number, uint64_t bytes, uint32_t ordinal);
+bool gpud_handle_moves(uint64_t key);       /* of the ledger: memory that can leave the device */
 void gpud_handles_forget(void);             /* forked child */
 
 #pragma GCC visibility pop

@@ -71,7 +71,7 @@ static uint32_t pin_of(const struct gpud_charge *charge, uint64_t key)
     if (charge->managed)
         return GPUD_PIN_MANAGED;
     if (key & GPUD_HANDLE_KEYS)
-        return GPUD_PIN_HANDLE;
+        return gpud_handle_moves(key) ? GPUD_PINS : GPUD_PIN_HANDLE;
     if (key & GPUD_ARRAY_KEYS)
         return GPUD_PIN_ARRAY;
     if (gpud_pool_owns(key))

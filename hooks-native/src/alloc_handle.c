@@ -7,6 +7,7 @@
 #include "quota.h"
 #include "state.h"
 #include "table.h"
+#include "vmm.h"
 
 #define IN_LEDGER GPUD_HANDLE_KEYS
 #define UNIT (UINT64_C(2) << 20)    /* mappings lie at multiples of it; so far on, where one is not known */
@@ -15,6 +16,7 @@
 struct physical {
     uint64_t number;
     uint32_t handles, mappings;
+    bool moves;                 /* it can leave the device: a handle of ours (vmm.h) */
 };
 struct handle {
     uint64_t value;
@@ -69,6 +71,7 @@ static bool hand_out(uint64_t value, uint64_t number)
     handle->number = number;
     handle->count++;
     it->handles++;
+    it->moves = gpud_virtual(value);
     return true;
 }
 
@@ -88,6 +91,15 @@ uint64_t gpud_handle_made(uint64_t value)
     if (gone != 0)
         gpud_freed(gone | IN_LEDGER);
     return number == 0 ? 0 : number | IN_LEDGER;
+}
+
+bool gpud_handle_moves(uint64_t key)
+{
+    pthread_mutex_lock(&lock);
+    const struct physical *it = gpud_table_find(&physicals, key & ~IN_LEDGER);
+    bool moves = it != NULL && it->moves;
+    pthread_mutex_unlock(&lock);
+    return moves;
 }
 
 static uint64_t number_mapped_at(uint64_t address)

@@ -20,8 +20,6 @@ static struct spare {
     CUmemGenericAllocationHandle handle[SPARE_ENTRIES];
     uint32_t count;
 } spares[GPUD_POOL_DEVICES][GPUD_CHUNK_CLASSES];
-static uint32_t peers[GPUD_POOL_DEVICES];       /* bit per ordinal that may use its memory */
-static uint32_t named[GPUD_POOL_DEVICES];       /* … or might once */
 
 bool gpud_chunk_able(void)
 {
@@ -80,6 +78,10 @@ static void give(struct gpud_chunk *chunk, bool keep)
         give_pieces(chunk, chunk->bytes / GPUD_CHUNK_UNIT);
         return;
     }
+    if (chunk->origin != NULL) {    /* of another kind, and of any size */
+        release(chunk->bytes, chunk->handle);
+        return;
+    }
     struct spare *spare = &spares[chunk->ordinal][class_of(chunk->bytes)];
     if (keep && spare->count < SPARE_ENTRIES && gpud_chunk_spare[chunk->ordinal] + chunk->bytes <= SPARE_LIMIT) {
         spare->handle[spare->count++] = chunk->handle;
@@ -89,13 +91,14 @@ static void give(struct gpud_chunk *chunk, bool keep)
     }
 }
 
-static CUresult create(uint32_t ordinal, uint64_t bytes, CUmemGenericAllocationHandle *handle)
+static CUresult create(const struct gpud_chunk *chunk, uint64_t bytes, CUmemGenericAllocationHandle *handle)
 {
-    CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                 .location = { CU_MEM_LOCATION_TYPE_DEVICE, (int)ordinal } };
-    CUresult result = real.cuMemCreate(handle, bytes, &prop, 0);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && gpud_chunk_make_room(ordinal, bytes) > 0)
-        result = real.cuMemCreate(handle, bytes, &prop, 0);
+    CUmemAllocationProp plain = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = { CU_MEM_LOCATION_TYPE_DEVICE, (int)chunk->ordinal } };
+    const CUmemAllocationProp *prop = chunk->origin != NULL ? &chunk->origin->prop : &plain;
+    CUresult result = real.cuMemCreate(handle, bytes, prop, 0);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && gpud_chunk_make_room(chunk->ordinal, bytes) > 0)
+        result = real.cuMemCreate(handle, bytes, prop, 0);
     return result;
 }
 
@@ -106,41 +109,12 @@ static CUresult create_pieces(struct gpud_chunk *chunk)
     CUresult result = CUDA_SUCCESS;
 
     chunk->piece = malloc(count * sizeof chunk->piece[0]);
-    chunk->mapped_pieces = 0;
     if (chunk->piece == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     for (uint64_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
-        result = create(chunk->ordinal, GPUD_CHUNK_UNIT, &chunk->piece[i]);
+        result = create(chunk, GPUD_CHUNK_UNIT, &chunk->piece[i]);
         if (result != CUDA_SUCCESS)
             give_pieces(chunk, i);
-    }
-    return result;
-}
-
-static CUresult map(struct gpud_chunk *chunk)
-{
-    CUresult result = CUDA_SUCCESS;
-
-    if (chunk->piece == NULL)
-        return real.cuMemMap(chunk->at, chunk->bytes, 0, chunk->handle, 0);
-    while (result == CUDA_SUCCESS && chunk->mapped_pieces < chunk->bytes / GPUD_CHUNK_UNIT) {
-        uint32_t i = chunk->mapped_pieces;
-        result = real.cuMemMap(chunk->at + i * GPUD_CHUNK_UNIT, GPUD_CHUNK_UNIT, 0, chunk->piece[i], 0);
-        chunk->mapped_pieces += result == CUDA_SUCCESS;
-    }
-    return result;
-}
-
-static CUresult unmap(struct gpud_chunk *chunk)
-{
-    CUresult result = CUDA_SUCCESS;
-
-    if (chunk->piece == NULL)
-        return chunk->mapped ? real.cuMemUnmap(chunk->at, chunk->bytes) : CUDA_SUCCESS;
-    /* The last first: what is mapped is whole from the beginning, and can be mapped on. */
-    while (result == CUDA_SUCCESS && chunk->mapped_pieces > 0) {
-        result = real.cuMemUnmap(chunk->at + (chunk->mapped_pieces - 1) * GPUD_CHUNK_UNIT, GPUD_CHUNK_UNIT);
-        chunk->mapped_pieces -= result == CUDA_SUCCESS;
     }
     return result;
 }
@@ -150,11 +124,12 @@ static CUresult take(struct gpud_chunk *chunk)
     struct spare *spare = &spares[chunk->ordinal][class_of(chunk->bytes)];
     CUresult result = CUDA_SUCCESS;
 
-    if (spare->count > 0) {
+    chunk->mapped_pieces = 0;
+    if (chunk->origin == NULL && spare->count > 0) {
         chunk->handle = spare->handle[--spare->count];
         spare_changes(chunk->ordinal, -chunk->bytes);
     } else {
-        result = create(chunk->ordinal, chunk->bytes, &chunk->handle);
+        result = create(chunk, chunk->bytes, &chunk->handle);
         if (result == CUDA_ERROR_OUT_OF_MEMORY && chunk->bytes > GPUD_CHUNK_UNIT)
             result = create_pieces(chunk);
     }
@@ -162,31 +137,12 @@ static CUresult take(struct gpud_chunk *chunk)
     return result;
 }
 
-CUresult gpud_chunk_access(struct gpud_chunk *chunk)
-{
-    CUmemAccessDesc list[GPUD_POOL_DEVICES];
-    size_t count = 0;
-
-    for (uint32_t ordinal = 0; ordinal < GPUD_POOL_DEVICES; ordinal++) {
-        bool may = ordinal == chunk->ordinal || peers[chunk->ordinal] & 1u << ordinal;
-        if (may || named[chunk->ordinal] & 1u << ordinal)
-            list[count++] = (CUmemAccessDesc){ { CU_MEM_LOCATION_TYPE_DEVICE, (int)ordinal }, may ? CU_MEM_ACCESS_READWRITE : 0 };
-    }
-    CUresult result = real.cuMemSetAccess(chunk->at, chunk->bytes, list, count);
-    chunk->reachable = result == CUDA_SUCCESS;
-    return result;
-}
-
 CUresult gpud_chunk_back(struct gpud_chunk *chunk)
 {
     CUresult result = chunk->has_handle ? CUDA_SUCCESS : take(chunk);
 
-    if (result == CUDA_SUCCESS && !chunk->mapped) {
-        result = map(chunk);
-        chunk->mapped = result == CUDA_SUCCESS;
-    }
-    if (result == CUDA_SUCCESS && !chunk->reachable)
-        result = gpud_chunk_access(chunk);
+    if (result == CUDA_SUCCESS)
+        result = chunk->origin == NULL ? gpud_chunk_reach(chunk) : gpud_views_back(chunk);
     if (result != CUDA_SUCCESS)
         gpud_chunk_strip(chunk, true);      /* what cannot be taken back now is as good at the next try */
     return result;
@@ -194,13 +150,18 @@ CUresult gpud_chunk_back(struct gpud_chunk *chunk)
 
 CUresult gpud_chunk_strip(struct gpud_chunk *chunk, bool keep)
 {
-    CUresult result = unmap(chunk);
+    CUresult result = chunk->origin != NULL ? gpud_views_strip(chunk) : CUDA_SUCCESS;
 
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = gpud_chunk_unmap(chunk, chunk->at, chunk->bytes, chunk->mapped, &chunk->mapped_pieces);
     if (result != CUDA_SUCCESS) {
         if (chunk->mapped && chunk->piece != NULL) {    /* in part, maybe: as mapped as before again */
-            chunk->mapped = map(chunk) == CUDA_SUCCESS;
+            chunk->mapped = gpud_chunk_map(chunk, chunk->at, chunk->bytes, &chunk->mapped_pieces) == CUDA_SUCCESS;
             chunk->reachable = chunk->mapped && gpud_chunk_access(chunk) == CUDA_SUCCESS;
         }
+        if (chunk->origin != NULL && gpud_views_back(chunk) != CUDA_SUCCESS)
+            gpud_add(&gpud_activity()->errors, 1);
         return result;
     }
     chunk->mapped = chunk->reachable = false;
@@ -208,6 +169,21 @@ CUresult gpud_chunk_strip(struct gpud_chunk *chunk, bool keep)
         give(chunk, keep);
     chunk->has_handle = false;
     return CUDA_SUCCESS;
+}
+
+bool gpud_chunk_pin(struct gpud_chunk *chunk)
+{
+    if (chunk->state != GPUD_CHUNK_RESIDENT_DIRTY && chunk->state != GPUD_CHUNK_PINNED)
+        return false;
+    chunk->pins++;
+    gpud_chunk_set(chunk, GPUD_CHUNK_PINNED);
+    return true;
+}
+
+void gpud_chunk_unpin(struct gpud_chunk *chunk)
+{
+    if (chunk->pins > 0 && --chunk->pins == 0)
+        gpud_chunk_set(chunk, GPUD_CHUNK_RESIDENT_DIRTY);
 }
 
 uint64_t gpud_chunk_trim(uint32_t ordinal, uint64_t bytes)
@@ -225,18 +201,12 @@ uint64_t gpud_chunk_trim(uint32_t ordinal, uint64_t bytes)
     return given;
 }
 
-void gpud_chunk_peer(uint32_t ordinal, uint32_t peer, bool may)
-{
-    named[ordinal] |= 1u << peer;
-    peers[ordinal] = may ? peers[ordinal] | 1u << peer : peers[ordinal] & ~(1u << peer);
-}
-
 void gpud_chunk_forget(void)
 {
     gpud_pool_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     gpud_chunk_lost = 0;
+    gpud_chunk_peers_forget();
     for (uint32_t ordinal = 0; ordinal < GPUD_POOL_DEVICES; ordinal++) {
-        peers[ordinal] = named[ordinal] = 0;
         gpud_chunk_spare[ordinal] = 0;
         for (uint32_t i = 0; i < GPUD_CHUNK_CLASSES; i++)
             spares[ordinal][i].count = 0;

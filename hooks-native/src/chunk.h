@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "cuda_api.h"
+#include "gpud_page.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -31,8 +32,27 @@ enum gpud_chunk_state {
     GPUD_CHUNK_STATES
 };
 
-struct gpud_chunk {
+/* Where the program has mapped the memory of a handle of its own. */
+struct gpud_view {
     uint64_t at, bytes;
+    struct gpud_chunk *chunk;   /* NULL: the driver's own handle lies there */
+    struct gpud_view *next;     /* of the same memory */
+    uint32_t mapped_pieces;
+    uint8_t access[GPUD_MAX_DEVICES];   /* CU_MEM_ACCESS_* that the program has given to each ordinal */
+    bool mapped, reachable;     /* reachable: these rights are set */
+};
+
+/* What a chunk is that the program has made itself (vmm_handle.c). It lives for as long as one of the two is left. */
+struct gpud_origin {
+    uint64_t value;             /* the handle that the program has */
+    uint64_t handles;           /* how often it has it */
+    struct gpud_view *views;
+    CUmemAllocationProp prop;   /* as the program wanted it; each time that the memory is made anew */
+};
+
+struct gpud_chunk {
+    uint64_t at, bytes;         /* of an origin: addresses of ours, mapped only once it is copied */
+    struct gpud_origin *origin; /* NULL: the pool's own */
     CUmemGenericAllocationHandle handle;
     CUmemGenericAllocationHandle *piece;    /* instead of the one: as many of the smallest class, where none of its size was to be had */
     uint32_t mapped_pieces;
@@ -49,12 +69,20 @@ extern pthread_mutex_t gpud_pool_lock;
 
 /* The largest class that fits into `bytes` (≥ a unit). */
 uint64_t gpud_chunk_class(uint64_t bytes);
-/* Memory behind the chunk, reachable by its device and that device's peers. On failure nothing has changed but what could not be taken
+/* Memory behind the chunk (and its views), reachable by its device and that device's peers. On failure nothing has changed but what could not be taken
  * back, and that the next call goes on with. CUDA_ERROR_OUT_OF_MEMORY only after recycled handles were given back. */
 CUresult gpud_chunk_back(struct gpud_chunk *chunk);
 /* No memory behind the chunk any more. `keep`: its handle may be recycled by this process, as far as there is room for it. On failure the
  * chunk is as mapped as before. Where its contents are is the caller's to say. */
 CUresult gpud_chunk_strip(struct gpud_chunk *chunk, bool keep);
+/* It has memory: from now on it is also at `at`, where it is copied. On failure nothing has changed that matters. */
+CUresult gpud_chunk_reach(struct gpud_chunk *chunk);
+/* The view shows the memory, with its rights, if there is memory; does not any more. On failure it is as before. */
+CUresult gpud_view_back(struct gpud_view *view);
+CUresult gpud_view_strip(struct gpud_view *view);
+/* Somebody outside is given its memory: it never leaves from now on. False: it is not there just now. */
+bool gpud_chunk_pin(struct gpud_chunk *chunk);
+void gpud_chunk_unpin(struct gpud_chunk *chunk);
 /* The only way to another state; keeps the counts. */
 void gpud_chunk_set(struct gpud_chunk *chunk, enum gpud_chunk_state state);
 /* Bytes in each state, per ordinal; and of handles that no chunk has. Read without the lock too. */
@@ -71,6 +99,13 @@ uint64_t gpud_chunk_make_room(uint32_t ordinal, uint64_t bytes);
 /* The device answers all entries that chunks need. */
 bool gpud_chunk_able(void);
 void gpud_chunk_forget(void);               /* forked child */
+
+/* Within chunk*.c: the memory at addresses, the chunk's own or a view's; all views, or none. */
+CUresult gpud_chunk_map(const struct gpud_chunk *chunk, uint64_t at, uint64_t bytes, uint32_t *pieces);
+CUresult gpud_chunk_unmap(const struct gpud_chunk *chunk, uint64_t at, uint64_t bytes, bool mapped, uint32_t *pieces);
+CUresult gpud_views_back(const struct gpud_chunk *chunk);
+CUresult gpud_views_strip(const struct gpud_chunk *chunk);
+void gpud_chunk_peers_forget(void);
 
 #pragma GCC visibility pop
 #endif

@@ -38,6 +38,15 @@ void gpud_context_note(uint32_t ordinal, CUcontext context)
     __atomic_fetch_or(&too_many, 1u << ordinal, __ATOMIC_SEQ_CST);
 }
 
+CUcontext gpud_context_next(uint32_t ordinal, uint32_t *index)
+{
+    CUcontext context = NULL;
+
+    while (ordinal < GPUD_MAX_DEVICES && *index < CONTEXTS && context == NULL)
+        context = gpud_load(&places[ordinal][(*index)++].context);
+    return context;
+}
+
 static void drop(struct place *place)
 {
     place->event = NULL;        /* it went with its context */

@@ -12,6 +12,8 @@ void gpud_context_note(uint32_t ordinal, CUcontext context);
 /* It is gone, after gpud_context_going(): nobody asks meanwhile. NULL: nobody knows which one of the ordinal (UINT32_MAX: of any) it is. */
 void gpud_context_forget(CUcontext context, uint32_t ordinal);
 void gpud_contexts_forget(void);            /* forked child */
+/* One after the other, from `*index` on, of those in which threads have worked; NULL: no more. The driver may not know it any more. */
+CUcontext gpud_context_next(uint32_t ordinal, uint32_t *index);
 
 /* There is, or begins, such work somewhere on the ordinal; on the device slot. Before the driver's call. */
 void gpud_unnoted(uint32_t ordinal);

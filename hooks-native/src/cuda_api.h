@@ -26,6 +26,8 @@ typedef int CUpointer_attribute;
 typedef int CUmemPool_attribute;
 typedef int CUmemRangeHandleType;
 typedef int CUgraphMem_attribute;
+typedef int CUmemAllocationHandleType;
+typedef unsigned int CUlogicalEndpointId;
 
 typedef struct CUlaunchConfig_st {
     unsigned int gridDimX, gridDimY, gridDimZ;

@@ -9,6 +9,7 @@
 #include "real.h"
 
 int gpud_live;
+int gpud_hookless;
 __thread int gpud_inside;
 
 bool gpud_first_call(void)
@@ -17,7 +18,7 @@ bool gpud_first_call(void)
 
     gpud_remember();
     gpud_remember_environment();
-    if (!gpud_real_resolve(true) || gpud_disabled)
+    if ((!gpud_hookless && !gpud_real_resolve(true)) || gpud_disabled)
         return false;
     if (gpud_disable_is_garbage && !atomic_flag_test_and_set(&told)) {
         static const char line[] = "gpud: GPUD_DISABLE is neither 0 nor 1 and is ignored: set it to 1 to bypass gpud\n";

@@ -12,6 +12,9 @@
 extern int gpud_live;
 /* GPUD_DISABLE=1: every call goes straight to the driver. Valid after gpud_remember_environment(). */
 extern int gpud_disabled;
+/* 1: not preloaded, but loaded by a program for its turns alone (hookless.c). Nothing of the program passes through us, and no driver is looked
+ * for. */
+extern int gpud_hookless;
 extern int gpud_disable_is_garbage;     /* neither 0 nor 1: said once, at the first CUDA call */
 /* Mark of this thread: 1 while it is inside one of our entries, so that a driver, or an interposer loaded after us, that comes
  * back through our symbols is not gated or counted twice. Launches on the fast path do without: their slot tells. */

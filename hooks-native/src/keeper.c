@@ -9,6 +9,7 @@
 #include "contexts.h"
 #include "cost.h"
 #include "entry.h"
+#include "hookless.h"
 #include "host_slots.h"
 #include "lock.h"
 #include "log.h"
@@ -175,6 +176,7 @@ static void forked(void)
     gpud_budget_fork();
     gpud_turn_fork();
     gpud_alloc_forget();
+    gpud_hookless_told(UINT32_MAX);     /* of nothing */
     gpud_lock_forget();
     gpud_pool_forget();
     gpud_host_forget();

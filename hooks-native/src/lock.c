@@ -2,6 +2,8 @@
  * program has taken itself. The keeper's steps are in lock_step.c, its half of the session in session_lock.c. */
 #include <pthread.h>
 
+#include "entry.h"
+#include "hookless_swap.h"
 #include "lock.h"
 #include "state.h"
 
@@ -85,19 +87,38 @@ static bool is_over(uint32_t device)
 
 static void hold_no_more(uint32_t device)
 {
-    if (gpud_sub_total(&holds[device], 1) == 1 && is_over(device))
+    if (gpud_sub_total(&holds[device], 1) == 1 && (gpud_hookless || is_over(device)))
         gpud_keeper_call();
+}
+
+/* One more of turns that the process has. Where nothing can be held at a gate, who has a turn has it until its release, however late: a
+ * nested one that waited for the device would wait for the outer one. */
+static bool begin_nested(uint32_t device)
+{
+    if (gpud_load_total(&turns[device]) == 0)
+        return false;
+    gpud_add_total(&holds[device], 1);
+    for (uint32_t count = gpud_load_total(&turns[device]); count != 0;) {
+        if (__atomic_compare_exchange_n(&turns[device], &count, count + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            gpud_lock_tell_turns(device);
+            return true;
+        }
+    }
+    hold_no_more(device);
+    return false;
 }
 
 bool gpud_lock_begin(uint32_t device)
 {
+    if (gpud_hookless && begin_nested(device))
+        return true;
     bool ended = gpud_load_total(&holds[device]) == 0 && is_over(device);
 
     if (ended || !gpud_lock_held(device))
         return false;
     /* Counted before the look, and the keeper looks at the count after it has shut: one of the two sees the other. */
     bool outermost = gpud_add_total(&holds[device], 1) == 0;
-    if (gpud_lock_held(device) && !(outermost && is_over(device))) {
+    if (gpud_lock_held(device) && !(outermost && is_over(device)) && !gpud_hookless_moves()) {
         gpud_add_total(&turns[device], 1);
         gpud_lock_tell_turns(device);
         return true;
@@ -151,6 +172,7 @@ void gpud_lock_forget(void)
     gpud_lock_mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     gpud_lock_news = ends = 0;
     gpud_lock_reason_forget();
+    gpud_hookless_swap_forget();
     for (uint32_t i = 0; i < GPUD_LOCK_REQUESTS; i++)
         gpud_lock_requests[i] = (struct gpud_lock_request){ 0 };
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {

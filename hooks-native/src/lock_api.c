@@ -6,6 +6,7 @@
 #include "captures.h"
 #include "entry.h"
 #include "gpud.h"
+#include "hookless.h"
 #include "lock.h"
 #include "real.h"
 #include "state.h"
@@ -29,31 +30,42 @@ int gpud_hook_current(void)
 {
     CUdevice device = 0;
 
+    if (gpud_hookless)
+        return gpud_hookless_current();
     if (!at_work() || real.cuCtxGetDevice == NULL || real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
         return 0;
     return device;
 }
 
-/* Device slots of the ordinals, as bits; or an error. GPUD_ERROR_NO_DAEMON: `slots` says what they were when there was one. */
-static int slots_of(const int *devices, unsigned count, uint32_t *slots)
+/* How many devices the program has; below zero: an error. */
+static int devices_there(void)
 {
     int there = 0;
 
+    if (gpud_hookless)
+        return gpud_hookless_knows() ? GPUD_MAX_DEVICES : GPUD_ERROR_NO_DAEMON;
+    return real.cuDeviceGetCount != NULL && real.cuDeviceGetCount(&there) == CUDA_SUCCESS ? there : GPUD_ERROR_SYSTEM;
+}
+
+/* Device slots of the ordinals, as bits; or an error. GPUD_ERROR_NO_DAEMON: `slots` says what they were when there was one. */
+static int slots_of(const int *devices, unsigned count, uint32_t *slots)
+{
     *slots = 0;
     if (!at_work())
         return GPUD_ERROR_NO_DAEMON;
     if (!gpud_load_acquire(&gpud_managed)) {
-        if (real.cuInit == NULL || real.cuInit(0) != CUDA_SUCCESS)
+        if (!gpud_hookless && (real.cuInit == NULL || real.cuInit(0) != CUDA_SUCCESS))
             return GPUD_ERROR_SYSTEM;   /* no device, or a child of a process that had begun to use them */
         gpud_initialised();
     }
-    if (real.cuDeviceGetCount == NULL || real.cuDeviceGetCount(&there) != CUDA_SUCCESS)
-        return GPUD_ERROR_SYSTEM;
+    int there = devices_there();
+    if (there < 0)
+        return there;
     if (count == 0 || devices == NULL)
         return GPUD_ERROR_DEVICE;
     for (unsigned i = 0; i < count; i++) {
         int ordinal = devices[i] == GPUD_CURRENT ? gpud_hook_current() : devices[i];
-        if (ordinal < 0 || ordinal >= there)
+        if (ordinal < 0 || ordinal >= there || (gpud_hookless && !gpud_hookless_has(ordinal)))
             return GPUD_ERROR_DEVICE;
         uint32_t slot = ordinal < GPUD_MAX_DEVICES ? gpud_load(&gpud_slot_of[ordinal]) : GPUD_UNMANAGED;
         if (slot < GPUD_MAX_DEVICES)
@@ -199,6 +211,8 @@ int gpud_hook_release(const int *devices, unsigned count, uint64_t timeout_ns)
     (void)timeout_ns;
     if (answer != GPUD_OK && (answer != GPUD_ERROR_NO_DAEMON || slots == 0))
         return or_alone(answer);
+    if (gpud_hookless)
+        gpud_hookless_synchronise(devices, count);      /* nobody here knows what else was submitted, and the next one may be let in at once */
     uint32_t counted = with_turns(slots);
     pthread_mutex_lock(&gpud_lock_mutex);       /* two that release the last turn: only one has it */
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {    /* nobody takes turns there: gpud_hook_acquire counted none */

@@ -1,5 +1,7 @@
 /* lock_step.c: how a process gets the device and leaves it, one device at a time. By the keeper, with or without a session: a daemon that
  * is gone takes nothing from who has the device, and gives nothing to who has it not. */
+#include "entry.h"
+#include "hookless_swap.h"
 #include "lock.h"
 #include "log.h"
 #include "presence.h"
@@ -12,6 +14,8 @@
 #define SWAP_WITHIN_NS (200 * GPUD_MILLISECOND)       /* then the daemon is listened to, and the swap goes on */
 #define CLOSE_WITHIN_NS (200 * GPUD_MILLISECOND)
 #define GIVE_BACK_WITHIN_NS (10 * GPUD_SECOND)
+#define CUT "the device is given to the next one, and what it launches from now on waits for its next turn"
+#define LATE "its launches cannot be held, it runs without the hook, and nobody else gets the device before the release"
 
 /* The gate is shut: LEAVES. */
 static void leave(uint32_t device, uint64_t deadline_ns, uint64_t now)
@@ -57,11 +61,23 @@ static bool leave_unless_held(uint32_t device, uint64_t deadline_ns, uint64_t no
     return true;
 }
 
+static void say_late(uint32_t device)
+{
+    gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_CUT, "this program has not released its turn on device %u within the grace of the policy: %s; release() in "
+             "time, or see `max_hold` and `grace` in `gpud why`", device, gpud_hookless ? LATE : CUT);
+}
+
+/* Nothing of this process runs there any more. Without hook that is what release() has waited for: until then nobody else gets in. */
+static bool drained(uint32_t device)
+{
+    return gpud_hookless ? gpud_lock_holds(device) == 0 : gpud_presence_drained(device);
+}
+
 static uint64_t drain(uint32_t device, uint64_t now)
 {
     struct gpud_lock_device *lock = &gpud_lock_devices[device];
 
-    if (gpud_presence_drained(device)) {
+    if (drained(device)) {
         gpud_lock_state(device, GPUD_LOCK_NONE);
         lock->owes_back = lock->left = true;
         lock->flags = 0;
@@ -77,10 +93,14 @@ static uint64_t drain(uint32_t device, uint64_t now)
         return now;
     }
     if (late && !lock->told) {
+        if (gpud_hookless)
+            say_late(device);
         lock->told = lock->owes_back = true;
         lock->flags = GPUD_LOCK_OVERRUN | (gpud_load_total(&gpud_captures) != 0 ? GPUD_LOCK_NEVER : 0);
         return now;
     }
+    if (gpud_hookless)
+        return late ? GPUD_NEVER : lock->deadline_ns;       /* release() wakes the keeper */
     uint64_t nap = (now - lock->began_ns) / 8;
     nap = nap < DRAIN_LOOK_NS ? DRAIN_LOOK_NS : nap > DRAIN_LOOK_MOST_NS ? DRAIN_LOOK_MOST_NS : nap;
     return now + nap;
@@ -130,7 +150,9 @@ static uint64_t come_in(uint32_t device, uint64_t now)
 
     if (now < lock->retry_ns)
         return lock->retry_ns;
-    enum gpud_swap_result result = bring_in(device, now);
+    if (gpud_hookless_moves())
+        return GPUD_NEVER;          /* its end wakes the keeper */
+    enum gpud_swap_result result = gpud_hookless && lock->bytes != UINT64_MAX ? GPUD_SWAP_LITTLE : bring_in(device, now);
     gpud_lock_state(device, GPUD_LOCK_HAS);
     if (result == GPUD_SWAP_DONE)
         result = bring_in(device, now);
@@ -198,9 +220,7 @@ static uint64_t has(uint32_t device, uint64_t now)
     if (gpud_load_acquire(&knobs->grant_epoch) != lock->epoch) {       /* taken out of the page: the gate is shut already */
         gpud_lock_leave(device, lock->ends ? lock->deadline_ns : GPUD_NEVER, now);
     } else if (lock->ends && now >= lock->deadline_ns && gpud_lock_holds(device) != 0) {
-        gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_CUT, "this program has not released its turn on device %u within the grace of the policy: the device "
-                 "is given to the next one, and what it launches from now on waits for its next turn; release() in time, or "
-                 "see `max_hold` and `grace` in `gpud why`", device);
+        say_late(device);
         gpud_lock_leave(device, lock->deadline_ns, now);
     } else if (lock->ends) {
         return leave_unless_held(device, lock->deadline_ns, now) ? now : lock->deadline_ns;

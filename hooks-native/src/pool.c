@@ -9,13 +9,13 @@
 #include "state.h"
 #include "stream_pool.h"
 #include "swap.h"
+#include "vmm.h"
 
 #define PITCH 512u
 
 static uint32_t some_ended;     /* bit per ordinal: a context has ended there, and may be somebody's current one still */
 
-/* Does the driver still know the context? */
-static bool is_alive(CUcontext context)
+bool gpud_context_lives(CUcontext context)
 {
     CUcontext popped;
 
@@ -31,24 +31,29 @@ static bool has_ended(struct gpud_thread *thread)
 {
     if (!(gpud_load_total(&some_ended) & 1u << thread->ordinal) || thread->alive == thread->bound)
         return false;
-    if (!is_alive(thread->context))
+    if (!gpud_context_lives(thread->context))
         return true;
     thread->alive = thread->bound;
     return false;
+}
+
+bool gpud_pool_swaps(uint32_t ordinal)
+{
+    if (ordinal >= GPUD_POOL_DEVICES || !gpud_load_acquire(&gpud_managed))
+        return false;
+    uint32_t device = gpud_load(&gpud_slot_of[ordinal]);
+    return device < GPUD_MAX_DEVICES && gpud_load(&gpud_control()->device[device].memory_flags) & GPUD_MEMORY_SWAP &&
+           gpud_load(&gpud_captures) == 0 && gpud_chunk_able();
 }
 
 bool gpud_pool_takes(size_t bytes)
 {
     struct gpud_thread *thread = &gpud_thread;
 
-    if (bytes == 0 || !gpud_load_acquire(&gpud_managed) || !gpud_bind(thread) || thread->ordinal >= GPUD_POOL_DEVICES)
-        return false;
-    return gpud_load(&gpud_control()->device[thread->device].memory_flags) & GPUD_MEMORY_SWAP && gpud_load(&gpud_captures) == 0 &&
-           gpud_chunk_able() && !has_ended(thread);
+    return bytes != 0 && gpud_load_acquire(&gpud_managed) && gpud_bind(thread) && gpud_pool_swaps(thread->ordinal) && !has_ended(thread);
 }
 
-/* May chunks get memory now? Read with the lock held: see pool.h. */
-static bool has_device(uint32_t ordinal, bool *comes_in)
+bool gpud_pool_has_device(uint32_t ordinal, bool *comes_in)
 {
     uint32_t device = gpud_load(&gpud_slot_of[ordinal]);
 
@@ -83,12 +88,12 @@ static CUresult place(uint32_t ordinal, CUcontext context, size_t bytes, bool or
 
 CUresult gpud_pool_new(uint32_t ordinal, CUcontext context, size_t bytes, bool ordered, CUdeviceptr *at)
 {
-    bool comes_in, backed = has_device(ordinal, &comes_in);
+    bool comes_in, backed = gpud_pool_has_device(ordinal, &comes_in);
     CUresult result = place(ordinal, context, bytes, ordered, backed, at);
     uint64_t after = 0, last = gpud_ordered_serial;
 
     while (result == CUDA_ERROR_OUT_OF_MEMORY && backed && gpud_ordered_await(ordinal, &after, last)) {
-        backed = has_device(ordinal, &comes_in);
+        backed = gpud_pool_has_device(ordinal, &comes_in);
         result = place(ordinal, context, bytes, ordered, backed, at);
     }
     if (result == CUDA_ERROR_OUT_OF_MEMORY && comes_in) {
@@ -132,7 +137,7 @@ bool gpud_pool_find(uint64_t address, struct gpud_found *found)
     struct gpud_span *span = gpud_span_at(address);
     struct gpud_small small;
 
-    if (span == NULL)
+    if (span == NULL || span->use == GPUD_SPAN_HANDLE)
         return false;
     if (span->use == GPUD_SPAN_LARGE) {
         *found = (struct gpud_found){ .span = span, .at = span->at, .bytes = span->user, .id = span->id, .ordered = span->ordered,
@@ -207,7 +212,7 @@ static CUresult drain(CUcontext context)
 /* May work of the program be under way? Who has just been asked back may still be draining, and then its edge says so. */
 static bool may_work(uint32_t ordinal)
 {
-    bool comes_in, has = has_device(ordinal, &comes_in);
+    bool comes_in, has = gpud_pool_has_device(ordinal, &comes_in);
     uint32_t device = gpud_load(&gpud_slot_of[ordinal]);
 
     return (has && !comes_in) || GPUD_EDGE_ACTIVE(gpud_load_total(gpud_edge_word(gpud_presence_at(device)))) || gpud_has_unnoted(device);
@@ -277,15 +282,15 @@ static CUcontext find_dead(uint32_t ordinal)
     for (uint32_t i = 0; i < gpud_span_count(); i++) {
         const struct gpud_span *span = gpud_span_nth(i);
         bool other = span->use == GPUD_SPAN_FREE || span->gone || (ordinal != UINT32_MAX && span->ordinal != ordinal);
-        if (other || span->context == last)
+        if (other || span->context == NULL || span->context == last)
             continue;
         last = span->context;
-        if (!is_alive(last))
+        if (!gpud_context_lives(last))
             return last;
     }
     for (uint32_t i = 0; i < GPUD_POOL_DEVICES; i++) {
         CUcontext ours = ordinal == UINT32_MAX || ordinal == i ? gpud_swap_context(i) : NULL;
-        if (ours != NULL && !is_alive(ours))
+        if (ours != NULL && !gpud_context_lives(ours))
             return ours;
     }
     return NULL;
@@ -305,6 +310,7 @@ void gpud_pool_context_gone(uint32_t ordinal, CUcontext context)
 
 void gpud_pool_forget(void)
 {
+    gpud_vmm_forget();
     gpud_chunk_forget();
     gpud_span_forget();
     gpud_slab_forget();

@@ -21,6 +21,8 @@ bool gpud_pool_takes_ordered(size_t bytes, CUmemoryPool pool, CUstream stream, i
  * them, backed by the next gpud_swap_in. Who stores HAS asks gpud_pool_lacks afterwards, and swaps in again until it is 0, before
  * the gate opens: an allocation that still saw COMES_IN may be without memory. */
 CUresult gpud_pool_alloc(CUdeviceptr *at, size_t bytes);
+/* Memory of the ordinal is made so that it can leave, whatever context is current. */
+bool gpud_pool_swaps(uint32_t ordinal);
 CUresult gpud_pool_alloc_pitch(CUdeviceptr *at, size_t *pitch, size_t width, size_t height, unsigned int element);
 CUresult gpud_pool_alloc_ordered(CUdeviceptr *at, size_t bytes, CUstream stream, int per_thread);
 
@@ -62,7 +64,9 @@ void gpud_pool_context_gone(uint32_t ordinal, CUcontext context);
 void gpud_pool_stream_gone(CUstream stream);
 void gpud_pool_forget(void);                /* forked child */
 
-/* Within pool*.c and stream_pool.c. */
+/* Within pool*.c, stream_pool.c and vmm*.c. May chunks get memory now (see above)? Lock held. */
+bool gpud_pool_has_device(uint32_t ordinal, bool *comes_in);
+bool gpud_context_lives(CUcontext context);     /* the driver still knows it */
 struct gpud_found {
     struct gpud_span *span;
     uint64_t at, bytes, id;

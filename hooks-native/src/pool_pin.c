@@ -5,6 +5,7 @@
 #include "pool_span.h"
 #include "state.h"
 #include "swap.h"
+#include "vmm.h"
 
 /* Chunks of the span that overlap the bytes: from *index on; NULL: no more. */
 static struct gpud_chunk *next_in(struct gpud_span *span, uint32_t *index, uint64_t at, uint64_t bytes)
@@ -24,12 +25,10 @@ void gpud_pool_pin(uint64_t at, uint64_t bytes, bool more)
     pthread_mutex_lock(&gpud_pool_lock);
     struct gpud_span *span = gpud_span_at(at);
     for (struct gpud_chunk *chunk = NULL; span != NULL && (chunk = next_in(span, &index, at, bytes)) != NULL;) {
-        if (more && (chunk->state == GPUD_CHUNK_RESIDENT_DIRTY || chunk->state == GPUD_CHUNK_PINNED)) {
-            chunk->pins++;
-            gpud_chunk_set(chunk, GPUD_CHUNK_PINNED);
-        } else if (!more && chunk->pins > 0 && --chunk->pins == 0) {
-            gpud_chunk_set(chunk, GPUD_CHUNK_RESIDENT_DIRTY);
-        }
+        if (more)
+            gpud_chunk_pin(chunk);      /* what has no memory just now is left alone */
+        else
+            gpud_chunk_unpin(chunk);
     }
     if (span != NULL)
         gpud_pool_publish(gpud_load(&gpud_slot_of[span->ordinal]));
@@ -64,11 +63,12 @@ uint64_t gpud_pool_number(uint64_t at, uint64_t (*new_number)(void))
 /* Like a memset that writes nothing: it waits for the device, and keeps it until gpud_pinned; so all of the pool's memory is there. */
 struct gpud_pin gpud_pins(uint64_t at, uint64_t bytes)
 {
-    struct gpud_pin pin = { .at = at, .bytes = bytes, .owned = gpud_pool_owns(at) };
+    struct gpud_pin pin = { .at = at, .bytes = bytes, .owned = gpud_pool_owns(at) || gpud_vmm_covers(at, bytes) };
 
     if (pin.owned) {
         pin.counted = gpud_sets(NULL, 0);
         gpud_pool_pin(at, bytes, true);
+        gpud_vmm_pin(at, bytes, true);
     }
     return pin;
 }
@@ -77,7 +77,9 @@ void gpud_pinned(const struct gpud_pin *pin, CUresult result)
 {
     if (!pin->owned)
         return;
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
         gpud_pool_pin(pin->at, pin->bytes, false);
+        gpud_vmm_pin(pin->at, pin->bytes, false);
+    }
     gpud_copied(pin->counted, result);
 }

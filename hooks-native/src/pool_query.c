@@ -56,7 +56,10 @@ static CUresult answer(void *data, int attribute, CUdeviceptr at, const struct g
         PUT(CUcontext, span->context);
     case A_MEMORY_TYPE: PUT(unsigned int, MEMORYTYPE_DEVICE);
     case A_DEVICE_POINTER: PUT(CUdeviceptr, at);
-    case A_SYNC_MEMOPS: PUT(unsigned char, 0);
+    case A_SYNC_MEMOPS:     /* where it is set the memory stays, and the driver knows it */
+        if (real.cuPointerGetAttribute != NULL && real.cuPointerGetAttribute(data, attribute, at) == CUDA_SUCCESS)
+            return CUDA_SUCCESS;
+        PUT(unsigned char, 0);
     case A_BUFFER_ID: case A_BLOCK_ID: PUT(unsigned long long, found->id);
     case A_IS_MANAGED: case A_LEGACY_IPC: case A_RDMA: case A_DECOMPRESS: PUT(unsigned char, 0);
     case A_DEVICE_ORDINAL: PUT(int, span->ordinal);
@@ -155,6 +158,20 @@ uint64_t gpud_pool_resident(uint32_t device)
     struct gpud_pool_counts counts = gpud_pool_counts(device);
     pthread_mutex_unlock(&gpud_pool_lock);
     return counts.resident;
+}
+
+uint64_t gpud_pool_largest(uint32_t device)
+{
+    uint64_t most = GPUD_CHUNK_LARGEST;
+
+    pthread_mutex_lock(&gpud_pool_lock);
+    for (uint32_t i = 0; i < gpud_span_count(); i++) {
+        const struct gpud_span *span = gpud_span_nth(i);
+        if (span->use == GPUD_SPAN_HANDLE && gpud_load(&gpud_slot_of[span->ordinal]) == device && span->bytes > most)
+            most = span->bytes;
+    }
+    pthread_mutex_unlock(&gpud_pool_lock);
+    return most;
 }
 
 uint64_t gpud_pool_lacks(uint32_t device)

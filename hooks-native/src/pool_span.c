@@ -109,6 +109,8 @@ static void destroy(struct gpud_span *span, bool keep)
         if (chunk->host != GPUD_NO_HOST)
             gpud_host_give(chunk->host);
     }
+    if (span->use == GPUD_SPAN_HANDLE)
+        free(span->chunk[0].origin);
     take_out(span);
     if (!whole || (real.cuMemAddressFree(span->at, span->bytes) != CUDA_SUCCESS &&
                    real.cuMemAddressFree(span->at, span->bytes) != CUDA_SUCCESS))
@@ -139,21 +141,12 @@ static struct gpud_span *reuse(uint32_t ordinal, uint64_t bytes)
     return NULL;
 }
 
-CUresult gpud_span_new(uint32_t ordinal, CUcontext context, uint64_t user, enum gpud_span_use use, bool backed, struct gpud_span **out)
+/* Addresses, with room for so many chunks. */
+static CUresult make(uint32_t ordinal, uint64_t bytes, uint32_t count, struct gpud_span **out)
 {
-    if (user > UINT64_MAX - GPUD_CHUNK_UNIT)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    uint64_t bytes = (user + GPUD_CHUNK_UNIT - 1) / GPUD_CHUNK_UNIT * GPUD_CHUNK_UNIT;
-    struct gpud_span *span = backed ? reuse(ordinal, bytes) : NULL;
-    if (span != NULL) {
-        begin(span, context, user, use);
-        *out = span;
-        return CUDA_SUCCESS;
-    }
     if (bytes / GPUD_CHUNK_UNIT > UINT32_MAX || !make_room())
         return CUDA_ERROR_OUT_OF_MEMORY;
-    uint32_t count = cut(NULL, bytes);
-    span = calloc(1, sizeof *span + count * sizeof span->chunk[0]);
+    struct gpud_span *span = calloc(1, sizeof *span + count * sizeof span->chunk[0]);
     CUdeviceptr at = 0;
     CUresult result = span == NULL ? CUDA_ERROR_OUT_OF_MEMORY : real.cuMemAddressReserve(&at, bytes, GPUD_CHUNK_UNIT, 0, 0);
     if (result != CUDA_SUCCESS) {
@@ -163,19 +156,63 @@ CUresult gpud_span_new(uint32_t ordinal, CUcontext context, uint64_t user, enum 
     span->at = at;
     span->bytes = bytes;
     span->ordinal = ordinal;
-    span->count = cut(span, bytes);
+    span->count = count;
+    *out = span;
+    return CUDA_SUCCESS;
+}
+
+/* Its chunks are known: among the others, and `backed` with memory. On failure it is gone. */
+static CUresult enter(struct gpud_span *span, CUcontext context, uint64_t user, enum gpud_span_use use, bool backed)
+{
+    uint64_t *lazy = &gpud_chunk_bytes[span->ordinal][GPUD_CHUNK_LAZY];
+    CUresult result = CUDA_SUCCESS;
+
     begin(span, context, user, use);
     insert(span);
-    for (uint32_t i = 0; i < count; i++)
-        gpud_store(&gpud_chunk_bytes[ordinal][GPUD_CHUNK_LAZY], gpud_chunk_bytes[ordinal][GPUD_CHUNK_LAZY] + span->chunk[i].bytes);
-    for (uint32_t i = 0; i < count && backed && result == CUDA_SUCCESS; i++) {
+    gpud_store(lazy, *lazy + span->bytes);
+    for (uint32_t i = 0; i < span->count && backed && result == CUDA_SUCCESS; i++) {
         result = gpud_chunk_back(&span->chunk[i]);
         if (result == CUDA_SUCCESS)
             gpud_chunk_set(&span->chunk[i], GPUD_CHUNK_RESIDENT_DIRTY);
     }
     if (result != CUDA_SUCCESS)
         destroy(span, true);
-    else
+    return result;
+}
+
+CUresult gpud_span_new(uint32_t ordinal, CUcontext context, uint64_t user, enum gpud_span_use use, bool backed, struct gpud_span **out)
+{
+    if (user > UINT64_MAX - GPUD_CHUNK_UNIT)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    uint64_t bytes = (user + GPUD_CHUNK_UNIT - 1) / GPUD_CHUNK_UNIT * GPUD_CHUNK_UNIT;
+    struct gpud_span *span = backed ? reuse(ordinal, bytes) : NULL;
+    CUresult result = CUDA_SUCCESS;
+    if (span == NULL) {
+        result = make(ordinal, bytes, cut(NULL, bytes), &span);
+        if (result == CUDA_SUCCESS) {
+            cut(span, bytes);
+            result = enter(span, context, user, use, backed);
+        }
+    } else {
+        begin(span, context, user, use);
+    }
+    if (result == CUDA_SUCCESS)
+        *out = span;
+    return result;
+}
+
+CUresult gpud_span_of_handle(uint32_t ordinal, uint64_t bytes, struct gpud_origin *origin, bool backed, struct gpud_span **out)
+{
+    struct gpud_span *span;
+    CUresult result = make(ordinal, bytes, 1, &span);
+
+    if (result != CUDA_SUCCESS) {
+        free(origin);
+        return result;
+    }
+    span->chunk[0] = (struct gpud_chunk){ .at = span->at, .bytes = bytes, .host = GPUD_NO_HOST, .ordinal = ordinal, .origin = origin };
+    result = enter(span, NULL, bytes, GPUD_SPAN_HANDLE, backed);
+    if (result == CUDA_SUCCESS)
         *out = span;
     return result;
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include "entry.h"
 #include "keeper.h"
 #include "log.h"
 #include "state.h"
@@ -155,9 +156,10 @@ static bool say_hello(struct gpud_session *session)
         hello.flags = GPUD_HELLO_REATTACH;
         hello.client = session->client;
         hello.generation = session->generation;
-    } else if (gpud_keeper_waits()) {
+    } else if (gpud_keeper_waits() && !gpud_hookless) {
         hello.flags = GPUD_HELLO_WAITS;
     }
+    hello.flags |= gpud_hookless ? GPUD_HELLO_HOOKLESS : 0;
     if (gpud_session_send(session, &hello, sizeof hello, fds, session->reattach ? 2 : 0, &full))
         return true;
     if (full)

@@ -1,6 +1,8 @@
 /* session_lock_keep.c: the device lock's half of the session: what is said to the daemon of it, and when. Keeper only. */
 #include <pthread.h>
 
+#include "entry.h"
+#include "hookless_swap.h"
 #include "lock.h"
 #include "session.h"
 #include "state.h"
@@ -14,6 +16,8 @@ static bool say(struct gpud_session *session, uint16_t type, uint32_t slots, uin
 {
     struct gpud_msg_lock message = { { GPUD_WIRE_MAGIC, type, sizeof message }, slots, flags, epoch, time_ns, bytes };
 
+    if (type != GPUD_MSG_LOCK_WITHDRAWN)
+        message.flags |= gpud_hookless_flags();
     return !*full && gpud_session_send(session, &message, sizeof message, NULL, 0, full);
 }
 
@@ -138,6 +142,18 @@ static void say_back(struct gpud_session *session, uint32_t device, uint64_t now
         pthread_mutex_unlock(&gpud_lock_mutex);
 }
 
+/* What the program says of its memory, which it moves itself. */
+static bool moved_itself(struct gpud_lock_device *lock)
+{
+    enum gpud_hookless_answer answer = gpud_hookless_swap();
+
+    if (answer == GPUD_HOOKLESS_NOT_YET)
+        return false;
+    lock->swap.code = answer == GPUD_HOOKLESS_FAILED ? 2 : 1;
+    lock->swap.bytes = answer == GPUD_HOOKLESS_MOVED ? lock->swap.bytes : 0;
+    return true;
+}
+
 /* True: more memory is to leave, at once. */
 static bool pay(struct gpud_session *session, uint32_t device, uint64_t now, bool *full)
 {
@@ -147,8 +163,8 @@ static bool pay(struct gpud_session *session, uint32_t device, uint64_t now, boo
         lock->owes_in = !say(session, GPUD_MSG_LOCK_IS_IN, 1u << device, lock->flags, lock->epoch, now - lock->began_ns, lock->moved, full);
     if (lock->owes_back)
         say_back(session, device, now, full);
-    bool goes_on = lock->swaps && gpud_swap_has_slots(session, device, lock->swap.bytes - lock->swapped, full);
-    if (goes_on && gpud_lock_swap(device, now)) {
+    bool goes_on = lock->swaps && !gpud_hookless && gpud_swap_has_slots(session, device, lock->swap.bytes - lock->swapped, full);
+    if (lock->swaps && gpud_hookless ? moved_itself(lock) : goes_on && gpud_lock_swap(device, now)) {
         goes_on = lock->swaps = false;
         lock->swap.head.type = GPUD_MSG_SWAPPED;
         lock->swap.head.bytes = sizeof lock->swap;
@@ -187,6 +203,7 @@ uint64_t gpud_lock_keep(struct gpud_session *session, uint64_t now, bool *full)
 {
     uint64_t again = GPUD_NEVER;
     uint32_t asks = 0, slots = gpud_lock_slots();
+    bool swaps = false;
 
     if (gpud_load_total(&gpud_exiting) || session->state == GPUD_SESSION_MAPPED)    /* MAPPED: which slots are whose is yet to be said */
         return again;
@@ -204,6 +221,9 @@ uint64_t gpud_lock_keep(struct gpud_session *session, uint64_t now, bool *full)
         if (ready)
             again = earlier(again, talk(session, device, asks, now, full));
         ready = session->state == GPUD_SESSION_READY;
+        swaps |= gpud_lock_devices[device].swaps;
     }
+    if (!swaps)
+        gpud_hookless_swapped();
     return again;
 }

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include "contexts.h"
 #include "cost.h"
+#include "entry.h"
+#include "hookless.h"
 #include "keeper.h"
 #include "lock.h"
 #include "log.h"
@@ -62,6 +64,7 @@ static void on_device_slots(struct gpud_session *session, const struct gpud_msg_
     if (seen == 0 && slots->count != 0)
         gpud_log(GPUD_LOG_WARNING, GPUD_ONCE_UNMANAGED, "the daemon manages none of this program's %u devices: its launches are "
                  "not arbitrated", slots->count);
+    gpud_hookless_told(slots->count);
     gpud_store_release(&gpud_managed, 1);
     gpud_word_raise(0, 0);
     gpud_alloc_publish();
@@ -137,31 +140,37 @@ static void on_text(struct gpud_session *session, const struct gpud_msg_text *me
 
 bool gpud_session_devices(struct gpud_msg_devices *message)
 {
+    const struct gpud_real *driver = &real;
+    struct gpud_real theirs;
     int count = 0;
 
+    if (gpud_hookless) {
+        gpud_hookless_driver(&theirs);
+        driver = &theirs;
+    }
     memset(message, 0, sizeof *message);
     message->head = (struct gpud_msg){ GPUD_WIRE_MAGIC, GPUD_MSG_DEVICES, sizeof *message };
     gpud_add_total(&gpud_asking, 1);        /* whoever ends the process waits until we are out of the driver */
-    bool answered = !gpud_load_total(&gpud_exiting) && real.cuDeviceGetCount != NULL &&
-                    real.cuDeviceGetCount(&count) == CUDA_SUCCESS;
+    bool answered = !gpud_load_total(&gpud_exiting) && driver->cuDeviceGetCount != NULL &&
+                    driver->cuDeviceGetCount(&count) == CUDA_SUCCESS;
     for (int i = 0; answered && i < count && i < GPUD_MAX_DEVICES; i++) {
         CUdevice device = i;
         CUuuid uuid = { { 0 } };
         size_t bytes = 0;
-        if (real.cuDeviceGet != NULL)
-            real.cuDeviceGet(&device, i);
+        if (driver->cuDeviceGet != NULL)
+            driver->cuDeviceGet(&device, i);
         /* The first names a MIG instance itself. Where neither answers, the daemon knows no such device: it is not managed. */
-        if ((real.cuDeviceGetUuid_v2 == NULL || real.cuDeviceGetUuid_v2(&uuid, device) != CUDA_SUCCESS) &&
-            real.cuDeviceGetUuid != NULL)
-            real.cuDeviceGetUuid(&uuid, device);
-        if (real.cuDeviceTotalMem_v2 != NULL)
-            real.cuDeviceTotalMem_v2(&bytes, device);
+        if ((driver->cuDeviceGetUuid_v2 == NULL || driver->cuDeviceGetUuid_v2(&uuid, device) != CUDA_SUCCESS) &&
+            driver->cuDeviceGetUuid != NULL)
+            driver->cuDeviceGetUuid(&uuid, device);
+        if (driver->cuDeviceTotalMem_v2 != NULL)
+            driver->cuDeviceTotalMem_v2(&bytes, device);
         memcpy(message->device[i].uuid, uuid.bytes, sizeof uuid.bytes);
         message->device[i].total_bytes = bytes;
         message->count = (uint32_t)i + 1;
     }
     gpud_sub_total(&gpud_asking, 1);
-    return answered;
+    return gpud_hookless ? gpud_hookless_named(message, answered) : answered;
 }
 
 /* The exact size that a message must have; 0: not one for us. */

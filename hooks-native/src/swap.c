@@ -2,7 +2,9 @@
 #include "swap.h"
 
 #include <stdlib.h>
+#include "contexts.h"
 #include "host_slots.h"
+#include "pool.h"
 #include "real.h"
 #include "state.h"
 
@@ -27,17 +29,22 @@ bool gpud_mover_must_stop(void)
     return gpud_load_total(&gpud_ending) != 0 || gpud_load_total(&gpud_exiting) != 0;
 }
 
-/* Of the allocations on the device: where our streams are already, else any. */
+/* Of the allocations on the device: where our streams are already, else any. Memory by handles goes with none: any in which the program works. */
 static CUcontext context_of(uint32_t ordinal)
 {
     CUcontext context = keeps[ordinal].context;
+    bool handles = false;
 
     pthread_mutex_lock(&gpud_pool_lock);
     for (uint32_t i = 0; i < gpud_span_count() && context == NULL; i++) {
-        if (gpud_span_nth(i)->ordinal == ordinal)
-            context = gpud_span_nth(i)->context;
+        const struct gpud_span *span = gpud_span_nth(i);
+        if (span->ordinal == ordinal)
+            context = span->context;
+        handles |= span->ordinal == ordinal && span->use == GPUD_SPAN_HANDLE;
     }
     pthread_mutex_unlock(&gpud_pool_lock);
+    for (uint32_t i = 0; handles && context == NULL && (context = gpud_context_next(ordinal, &i)) != NULL;)
+        context = gpud_context_lives(context) ? context : NULL;
     return context;
 }
 
@@ -62,6 +69,12 @@ static bool captures_forbid(bool out)
     return gpud_load_total(&gpud_captures) != 0 && (out || real.cuThreadExchangeStreamCaptureMode == NULL);
 }
 
+static void exchange_mode(struct gpud_mover *mover)
+{
+    if (real.cuThreadExchangeStreamCaptureMode != NULL)
+        real.cuThreadExchangeStreamCaptureMode(&mover->mode);
+}
+
 enum gpud_swap_result gpud_mover_begin(struct gpud_mover *mover, uint32_t device, bool out, uint64_t until_ns)
 {
     *mover = (struct gpud_mover){ .device = device, .ordinal = GPUD_POOL_DEVICES, .mode = CAPTURE_MODE_RELAXED };
@@ -76,14 +89,13 @@ enum gpud_swap_result gpud_mover_begin(struct gpud_mover *mover, uint32_t device
     if (gpud_mover_must_stop() || captures_forbid(out))
         return GPUD_SWAP_NOT_NOW;
     struct kept *kept = &keeps[mover->ordinal];
+    exchange_mode(mover);
     CUcontext context = context_of(mover->ordinal);
-    if (context == NULL)
-        return GPUD_SWAP_LITTLE;            /* no allocation: nothing to copy */
-    if (real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
-        return GPUD_SWAP_DRIVER;
+    if (context == NULL || real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS) {
+        exchange_mode(mover);
+        return context == NULL ? GPUD_SWAP_LITTLE : GPUD_SWAP_DRIVER;      /* LITTLE: no allocation, nothing to copy */
+    }
     mover->context = kept->context = context;
-    if (real.cuThreadExchangeStreamCaptureMode != NULL)
-        real.cuThreadExchangeStreamCaptureMode(&mover->mode);
     if (!make(kept))
         return GPUD_SWAP_DRIVER;
     if (!gpud_host_register(context, until_ns))
@@ -113,8 +125,7 @@ void gpud_mover_end(struct gpud_mover *mover, uint32_t device, bool may_ask)
         gpud_pool_write(device);
     pthread_mutex_unlock(&gpud_pool_lock);
     if (mover->context != NULL) {
-        if (real.cuThreadExchangeStreamCaptureMode != NULL)
-            real.cuThreadExchangeStreamCaptureMode(&mover->mode);
+        exchange_mode(mover);
         real.cuCtxPopCurrent_v2(&popped);
     }
     free(mover->candidate);

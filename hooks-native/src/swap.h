@@ -34,6 +34,7 @@ struct gpud_pool_counts gpud_pool_counts(uint32_t device);
 /* What must come in before a launch may pass: host and lazy bytes. Ordered against allocations: see pool.h. */
 uint64_t gpud_pool_lacks(uint32_t device);
 uint64_t gpud_pool_resident(uint32_t device);   /* as counted above, ordered likewise */
+uint64_t gpud_pool_largest(uint32_t device);    /* of the chunks of the device, and the classes of chunks */
 /* Gives back what is kept in no use, if no memory is swapped there any more. For the keeper; without the lock. */
 void gpud_pool_tidy(uint32_t device);
 /* Counts of the device into the activity page, after what is in no use was given back where some lacks or no memory is swapped. Lock held:

@@ -23,7 +23,7 @@ static uint64_t slots_for(uint32_t device, uint64_t bytes, bool exact)
     uint64_t used = counts.resident > counts.idle ? counts.resident - counts.idle : 0;
     uint64_t copied = bytes > counts.idle ? bytes - counts.idle : 0;
 
-    copied = copied == 0 || exact ? copied : copied + GPUD_CHUNK_LARGEST - GPUD_CHUNK_UNIT;
+    copied = copied == 0 || exact ? copied : copied + gpud_pool_largest(device) - GPUD_CHUNK_UNIT;
     return copied < used ? copied : used;
 }
 

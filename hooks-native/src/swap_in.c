@@ -31,15 +31,16 @@ static bool settle(struct gpud_mover *mover)
     return right;
 }
 
-/* Memory behind the chunk. Without any: first our own copies under way are waited for, then others, until `until_ns`. */
-static enum gpud_swap_result back(struct gpud_mover *mover, struct gpud_chunk *chunk, uint64_t until_ns)
+/* Memory behind the chunk, where it is copied too (`copied`). Without any: first our own copies under way are waited for, then others, until `until_ns`. */
+static enum gpud_swap_result back(struct gpud_mover *mover, struct gpud_chunk *chunk, bool copied, uint64_t until_ns)
 {
     for (;;) {
         pthread_mutex_lock(&gpud_pool_lock);
         CUresult result = gpud_chunk_back(chunk);
+        bool reached = result != CUDA_SUCCESS || !copied || gpud_chunk_reach(chunk) == CUDA_SUCCESS;
         pthread_mutex_unlock(&gpud_pool_lock);
         if (result == CUDA_SUCCESS)
-            return GPUD_SWAP_DONE;
+            return reached ? GPUD_SWAP_DONE : GPUD_SWAP_DRIVER;
         if (result != CUDA_ERROR_OUT_OF_MEMORY)
             return GPUD_SWAP_DRIVER;
         if (gpud_mover_must_stop())
@@ -77,7 +78,7 @@ static enum gpud_swap_result bring(struct gpud_mover *mover, struct gpud_span *s
         lose(span, chunk);
         return GPUD_SWAP_DONE;
     }
-    enum gpud_swap_result result = back(mover, chunk, until_ns);
+    enum gpud_swap_result result = back(mover, chunk, was == GPUD_CHUNK_HOST, until_ns);
     if (result == GPUD_SWAP_DONE && was == GPUD_CHUNK_HOST) {
         if (gpud_mover_copy(mover, span, chunk, chunk->host, false))
             return GPUD_SWAP_DONE;
@@ -107,7 +108,7 @@ static enum gpud_swap_result fetch(struct gpud_mover *mover, const struct gpud_c
     struct gpud_chunk *chunk = span != NULL && index < span->count ? &span->chunk[index] : NULL;
     *count = span != NULL ? span->count : 0;
     bool fits = chunk != NULL && mover->moved + mover->in_flight + chunk->bytes <= bytes;
-    if (fits && (chunk->state == GPUD_CHUNK_HOST || chunk->state == GPUD_CHUNK_LAZY)) {
+    if (fits && ((chunk->state == GPUD_CHUNK_HOST && mover->context != NULL) || chunk->state == GPUD_CHUNK_LAZY)) {
         was = chunk->state;
         gpud_chunk_set(chunk, GPUD_CHUNK_IN_COPYING);
         span->moving++;
@@ -148,11 +149,11 @@ enum gpud_swap_result gpud_swap_in(uint32_t device, uint64_t bytes, uint64_t unt
     struct gpud_mover mover;
     enum gpud_swap_result result = gpud_mover_begin(&mover, device, false, until_ns);
 
-    if (result == GPUD_SWAP_DONE) {
+    if (result == GPUD_SWAP_LITTLE)     /* no context to copy in: nothing lacks, or memory by handles that has no contents yet */
+        result = GPUD_SWAP_DONE;
+    if (result == GPUD_SWAP_DONE && mover.ordinal < GPUD_POOL_DEVICES) {
         gpud_store(&gpud_activity()->device[device].swap_total_bytes, bytes);
         result = move(&mover, bytes, until_ns);
-    } else if (result == GPUD_SWAP_LITTLE) {
-        result = GPUD_SWAP_DONE;        /* the process has nothing in the pool of this device: nothing lacks */
     }
     while (mover.count > 0) {
         if (!settle(&mover) && result == GPUD_SWAP_DONE)

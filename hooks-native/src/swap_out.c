@@ -46,14 +46,14 @@ static enum gpud_swap_result send(struct gpud_mover *mover, const struct gpud_ca
     pthread_mutex_lock(&gpud_pool_lock);
     struct gpud_span *span = gpud_mover_span(candidate);
     struct gpud_chunk *chunk = span != NULL && index < span->count ? &span->chunk[index] : NULL;
-    bool wanted = chunk != NULL && chunk->state == GPUD_CHUNK_RESIDENT_DIRTY;
-    if (wanted) {
+    bool wanted = chunk != NULL && chunk->state == GPUD_CHUNK_RESIDENT_DIRTY, reached = wanted && gpud_chunk_reach(chunk) == CUDA_SUCCESS;
+    if (reached) {
         gpud_chunk_set(chunk, GPUD_CHUNK_OUT_COPYING);
         span->moving++;
     }
     pthread_mutex_unlock(&gpud_pool_lock);
-    if (!wanted)
-        return GPUD_SWAP_DONE;
+    if (!reached)
+        return wanted ? GPUD_SWAP_DRIVER : GPUD_SWAP_DONE;
     bool room = gpud_host_take(chunk->bytes, &host);
     if (room && gpud_mover_copy(mover, span, chunk, host, true))
         return GPUD_SWAP_DONE;

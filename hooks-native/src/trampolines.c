@@ -11,6 +11,7 @@
 #else
 #include "gate.h"
 #include "pool.h"
+#include "vmm.h"
 #endif
 
 #define EXPORT __attribute__((visibility("default")))

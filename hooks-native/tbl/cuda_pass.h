@@ -53,6 +53,10 @@ CU_PASS_PTSZ(ENQUEUE, cuWaitExternalSemaphoresAsync)
 
 CU_PASS(RELEASE, cuGraphAddMemFreeNode)
 
+/* Handles of multicast objects, which are the driver's own. */
+CU_PASS(LIFECYCLE, cuMulticastAddDevice)
+CU_PASS(LIFECYCLE, cuMulticastUnbind)
+
 /* Takes a stream, and enqueues nothing. */
 CU_PASS_PTSZ(QUERY, cuStreamCopyAttributes)
 CU_PASS_PTSZ(QUERY, cuStreamGetAttribute)

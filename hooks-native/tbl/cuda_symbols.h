@@ -18,6 +18,7 @@
  *   CU_AROUND(kind, since, name, parameters, arguments, before, after)
  *   CU_POOL(kind, since, name, parameters, arguments, takes, instead, before, after)    where `takes` holds, `instead` is the result, and the
  *                                              driver is not asked (pool.h). Where it is not defined, a CU_AROUND
+ *   CU_LENDS(since, name, parameters, arguments)    gives `memory`, a handle, to somebody outside; CU_PINS what lies at `at`, `bytes` (vmm.h)
  *   CU_OWN(kind, since, name, parameters)      intercepted, the entry is written by hand (resolve.c)
  *   CU_PASS(kind, name)                        not intercepted today: callers get the driver's own pointer
  *   CU_NEED(since, name, parameters)           not intercepted: the hook itself calls it (real.name; NULL if the driver has none)
@@ -54,6 +55,16 @@
 #ifndef CU_POOL
 #define CU_POOL(kind, since, name, parameters, arguments, takes, instead, before, after) \
     CU_AROUND(kind, since, name, parameters, arguments, before, after)
+#endif
+#ifndef CU_LENDS
+#define CU_LENDS(since, name, parameters, arguments)                                                                     \
+    CU_POOL(LIFECYCLE, since, name, parameters, arguments, gpud_virtual(memory), loan_.result,                           \
+        const struct gpud_loan loan_ = gpud_lends(memory); memory = loan_.handle, result = gpud_lent(&loan_, result))
+#endif
+#ifndef CU_PINS
+#define CU_PINS(since, name, parameters, arguments)                                                                      \
+    CU_AROUND(LIFECYCLE, since, name, parameters, arguments,                                                             \
+        const struct gpud_pin pin_ = gpud_pins((uintptr_t)at, bytes), gpud_pinned(&pin_, result))
 #endif
 #ifndef CU_RESERVE
 #define CU_RESERVE(since, name, parameters, arguments, how, statement)                                      \
@@ -226,10 +237,6 @@ CU_POOL_TWINS(RESERVE, 11020, cuMemAllocFromPoolAsync, (CUdeviceptr *at, size_t 
     GPUD_UNLESS_REFUSED(pool && gpud_pool_takes_ordered(bytes, pool, stream, per_thread)
                             ? gpud_reserves(bytes) : gpud_reserves_ordered(bytes, pool, stream, per_thread)),
     GPUD_SETTLE(*at, bytes))
-CU_RESERVE(10020, cuMemCreate,
-    (CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags),
-    (handle, bytes, prop, flags), gpud_reserves_on(prop ? prop->location.type : 0, prop ? prop->location.id : 0, bytes),
-    GPUD_SETTLE(gpud_handle_made(*handle), bytes))
 CU_RESERVE(3020, cuArrayCreate_v2, (CUarray *array, const CUDA_ARRAY_DESCRIPTOR *of), (array, of),
     gpud_reserves(gpud_bytes_array_2d(of)), GPUD_SETTLE(GPUD_ARRAY_KEY(*array), charge_.bytes))
 CU_RESERVE(3020, cuArray3DCreate_v2, (CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *of), (array, of),
@@ -257,21 +264,6 @@ CU_POOL(RELEASE, 3020, cuMemFree_v2, (CUdeviceptr at), (at), gpud_pool_owns(at),
 CU_POOL_TWINS(RELEASE, 11020, cuMemFreeAsync, (CUdeviceptr at, CUstream stream), (at, stream), gpud_pool_owns(at),
     gpud_pool_free_ordered(at, stream, per_thread), GPUD_FREES(at), (void)per_thread; gpud_is_freed(&freeing_, result))
 CU_RELEASE(2000, cuMemFree, (CUdeviceptr_v1 at), (at), at)
-CU_AROUND(RELEASE, 10020, cuMemRelease, (CUmemGenericAllocationHandle handle), (handle),
-    const struct gpud_freeing freeing_ = gpud_handle_frees(handle), gpud_handle_is_freed(&freeing_, result))
-CU_AROUND(RESERVE, 11000, cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle *handle, void *at), (handle, at),
-    const struct gpud_pin pin_ = gpud_pins((uintptr_t)at, 1), if (!result) gpud_handle_retained(*handle, (uintptr_t)at);
-    gpud_pinned(&pin_, result))
-CU_AROUND(LIFECYCLE, 11070, cuMemGetHandleForAddressRange,
-    (void *handle, CUdeviceptr at, size_t bytes, CUmemRangeHandleType type, unsigned long long flags), (handle, at, bytes, type, flags),
-    const struct gpud_pin pin_ = gpud_pins(at, bytes), gpud_pinned(&pin_, result))
-CU_AROUND(LIFECYCLE, 12010, cuMulticastBindAddr,
-    (CUmemGenericAllocationHandle group, size_t offset, CUdeviceptr at, size_t bytes, unsigned long long flags),
-    (group, offset, at, bytes, flags), const struct gpud_pin pin_ = gpud_pins(at, bytes), gpud_pinned(&pin_, result))
-CU_AFTER(RESERVE, 10020, cuMemMap,
-    (CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags),
-    (at, bytes, offset, handle, flags), if (!result) gpud_handle_mapped(at, bytes, handle))
-CU_AFTER(RELEASE, 10020, cuMemUnmap, (CUdeviceptr at, size_t bytes), (at, bytes), if (!result) gpud_handle_unmapped(at, bytes))
 CU_RELEASE(2000, cuArrayDestroy, (CUarray array), (array), GPUD_ARRAY_KEY(array))
 CU_RELEASE(5000, cuMipmappedArrayDestroy, (CUmipmappedArray array), (array), GPUD_ARRAY_KEY(array))
 CU_AROUND(RELEASE, 11020, cuMemPoolDestroy, (CUmemoryPool pool), (pool), const uint32_t home_ = gpud_pool_ended(pool),
@@ -337,15 +329,14 @@ CU_NEED(10010, cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *mode))
 CU_NEED(2020, cuDriverGetVersion, (int *version))
 CU_NEED(2000, cuStreamCreate, (CUstream *stream, unsigned int flags))
 CU_NEED(6050, cuMemHostRegister_v2, (void *at, size_t bytes, unsigned int flags))
-CU_NEED(10020, cuMemAddressReserve, (CUdeviceptr *at, size_t bytes, size_t alignment, CUdeviceptr near, unsigned long long flags))
-CU_NEED(10020, cuMemAddressFree, (CUdeviceptr at, size_t bytes))
-CU_NEED(10020, cuMemSetAccess, (CUdeviceptr at, size_t bytes, const CUmemAccessDesc *list, size_t count))
+CU_NEED(4000, cuDeviceCanAccessPeer, (int *can, CUdevice device, CUdevice peer))
 CU_NEED(11020, cuDeviceGetDefaultMemPool, (CUmemoryPool *pool, CUdevice device))
 CU_NEED(11020, cuDeviceGetMemPool, (CUmemoryPool *pool, CUdevice device))
 
 #include "cuda_copies.h"
 #include "cuda_sets.h"
 #include "cuda_pool.h"
+#include "cuda_vmm.h"
 #include "cuda_pass.h"
 
 #undef CU_GATE
@@ -356,6 +347,8 @@ CU_NEED(11020, cuDeviceGetMemPool, (CUmemoryPool *pool, CUdevice device))
 #undef CU_PASS
 #undef CU_NEED
 #undef CU_RESERVE
+#undef CU_LENDS
+#undef CU_PINS
 #undef CU_RELEASE
 #undef CU_MEMSET
 #undef CU_COPY

@@ -3,7 +3,7 @@
  * stderr once, and the default). */
 ENV("GPUD_DISABLE", "hook", "1: hard bypass, checked first")
 ENV("GPUD_RUNTIME_DIR", "all", "directory of hook.sock, control.sock, state; default $XDG_RUNTIME_DIR/gpud, /run/gpud for root, /run/user/UID/gpud where there is one, else /tmp/gpud-UID")
-ENV("GPUD_OPTIONAL", "hook, programs", "1: gpud.acquire() and gpud.h do without gpud: where a program has no hook, or no daemon answers, nobody takes turns")
+ENV("GPUD_OPTIONAL", "hook, programs", "1: gpud.acquire() and gpud.h do without gpud: where no daemon answers, or (in C, or where gpud's library is missing) a program has no hook, nobody takes turns")
 ENV("GPUD_LOG", "hook, daemon", "error, warning (default), info, debug")
 ENV("GPUD_NATIVE_DIR", "python, simulator", "where libgpud_hook.so and sim/ are; default inside the package; of a simulated driver: where it is itself")
 ENV("GPUD_POLICIES", "daemon", "directory of the policies; default as gpud.toml says, $XDG_CONFIG_HOME/gpud/policies, /etc/gpud/policies, else those that came with gpud")

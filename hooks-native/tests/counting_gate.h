@@ -93,5 +93,32 @@ static inline void gpud_unmark(void)
 #define gpud_pool_of_pool_set(...) (void)0
 #define gpud_pool_trimmed(...) (void)0
 #define gpud_pool_peer(...) (void)0
+#define gpud_vmm_takes(bytes, prop, flags) ((void)(bytes), (void)(prop), (void)(flags), false)
+#define gpud_vmm_covers(at, bytes) ((void)(at), (void)(bytes), false)
+#define gpud_vmm_is_away(at) ((void)(at), false)
+#define gpud_vmm_maps(at, bytes, handle) ((void)(handle), false)
+#define gpud_virtual(handle) ((void)(handle), false)
+#define gpud_vmm_create(...) CUDA_ERROR_UNKNOWN
+#define gpud_vmm_release(...) CUDA_ERROR_UNKNOWN
+#define gpud_vmm_retain(...) CUDA_ERROR_UNKNOWN
+#define gpud_vmm_properties(...) CUDA_ERROR_UNKNOWN
+#define gpud_vmm_map(...) CUDA_ERROR_UNKNOWN
+#define gpud_vmm_unmap(...) CUDA_ERROR_UNKNOWN
+#define gpud_vmm_set_access(...) CUDA_ERROR_UNKNOWN
+#define gpud_vmm_get_access(...) CUDA_ERROR_UNKNOWN
+#define gpud_vmm_export(...) CUDA_ERROR_UNKNOWN
+#define gpud_vmm_range(...) CUDA_ERROR_UNKNOWN
+#define gpud_vmm_attribute(...) CUDA_ERROR_UNKNOWN
+#define gpud_vmm_attributes(...) CUDA_ERROR_UNKNOWN
+#define gpud_vmm_reserved(...) (void)0
+#define gpud_vmm_unreserved(...) (void)0
+#define gpud_vmm_driver_mapped(...) (void)0
+#define gpud_vmm_driver_unmapped(...) (void)0
+struct gpud_loan {
+    CUmemGenericAllocationHandle handle;
+    CUresult result;
+};
+#define gpud_lends(memory) ((struct gpud_loan){ (memory), 0 })
+#define gpud_lent(loan, result) ((void)(loan), (result))
 
 #endif

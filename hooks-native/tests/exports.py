@@ -21,15 +21,17 @@ def main() -> int:
     """Compare; print each difference."""
     library, extra = sys.argv[1], set(sys.argv[2:])
     wanted = set(output(sys.executable, ROOT / "tools" / "check_cuda_symbols", "--exports").split()) | extra
-    # For gpud.h; the counting gate, the other half's stand-in, has none of them.
-    own = {"gpud_hook_acquire", "gpud_hook_acquire_for", "gpud_hook_release", "gpud_hook_current"}
+    # For gpud.h and the Python package; the counting gate, the other half's stand-in, has none of them.
+    first = ("gpud_hook_acquire", "gpud_hook_acquire_for", "gpud_hook_release", "gpud_hook_current")
+    second = ("gpud_hook_hookless", "gpud_hook_swaps", "gpud_hook_swap_wait", "gpud_hook_swap_done")
+    own = dict.fromkeys(first, "GPUD_1") | dict.fromkeys(second, "GPUD_2")
     lines = [line.split() for line in output("nm", "-D", "--defined-only", library).splitlines()]
     exported = [line[-1] for line in lines if line[-2] != "A"]
     versions = {name for name in exported if name.startswith("dlsym@")}
     names = {name.split("@")[0] for name in exported}
-    problems = [f"not exported: {name}" for name in sorted(wanted - names | (set() if extra else own - names))]
-    problems += [f"exported, and should not be: {name}" for name in sorted(names - wanted - own)]
-    versioned = versions | {f"{name}@@GPUD_1" for name in own}
+    problems = [f"not exported: {name}" for name in sorted(wanted - names | (set() if extra else own.keys() - names))]
+    problems += [f"exported, and should not be: {name}" for name in sorted(names - wanted - own.keys())]
+    versioned = versions | {f"{name}@@{version}" for name, version in own.items()}
     problems += [f"has a version: {name}" for name in exported if "@" in name and name not in versioned]
     oldest = {"dlsym@GLIBC_2.2.5", "dlsym@GLIBC_2.17"} & versions
     if len(versions) != 2 or not oldest or "dlsym@@GLIBC_2.34" not in versions:

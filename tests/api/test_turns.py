@@ -4,6 +4,9 @@ import asyncio
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -27,6 +30,7 @@ class FakeHook:
         monkeypatch.setattr(native, "acquire", self.acquire)
         monkeypatch.setattr(native, "release", self.release)
         monkeypatch.setattr(native, "current", lambda: 2)
+        monkeypatch.setattr(native, "has_hook", lambda: True)
 
     def acquire(self, devices: tuple[int, ...], timeout_ns: int, reason: bytes) -> int:
         self.timeouts.append(timeout_ns)
@@ -199,17 +203,72 @@ def test_the_decorator_takes_a_turn_for_each_call(hook: FakeHook) -> None:
     assert work.__name__ == "work"
 
 
-def test_without_a_hook_the_error_says_how_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Neither preloaded nor in the package."""
+    monkeypatch.setenv("GPUD_NATIVE_DIR", str(tmp_path))
+    for cached in (native._library, native._function):
+        cached.cache_clear()
+    yield
+    for cached in (native._library, native._function):
+        cached.cache_clear()
+
+
+@pytest.mark.usefixtures("no_library")
+def test_without_any_library_the_error_says_how_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPUD_OPTIONAL", raising=False)
     assert not native.has_hook()
-    with pytest.raises(gpud.NoHook, match="gpud run"):
+    with pytest.raises(gpud.NoHook, match=r"No such file or directory.*gpud run"):
         gpud.acquire()
 
 
-def test_without_a_hook_it_may_be_optional(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("no_library")
+def test_without_any_library_it_may_be_optional(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUD_OPTIONAL", "1")
     with gpud.acquire() as turn:
         assert not turn.locked
+
+
+def test_without_a_hook_it_warns_once(hook: FakeHook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "has_hook", lambda: False)
+    monkeypatch.setattr(turns, "_warned", False)
+    with pytest.warns(gpud.NoHookWarning, match="nothing holds what it launches") as warned:
+        [gpud.acquire(0).release() for _ in range(2)]
+    assert [Path(one.filename).name for one in warned] == [Path(__file__).name]
+
+
+def test_a_warning_that_is_an_error_leaves_no_turn(hook: FakeHook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "has_hook", lambda: False)
+    monkeypatch.setattr(turns, "_warned", False)
+    with pytest.raises(gpud.NoHookWarning):
+        gpud.acquire(0)
+    assert hook.taken == hook.released == [(0,)]
+
+
+async def _coroutine() -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("swap", "kind"),
+    [
+        ({"on_swap_out": 3}, TypeError),
+        ({"on_swap_out": _coroutine}, TypeError),
+        ({"on_swap_out": print, "on_swap_in": "x"}, TypeError),
+        ({"on_swap_in": print}, ValueError),
+    ],
+)
+def test_callbacks_that_are_none_are_refused(hook: FakeHook, swap: dict[str, Any], kind: type[Exception]) -> None:
+    with pytest.raises(kind, match="on_swap_"):
+        gpud.acquire(0, **swap)
+    assert hook.taken == []
+
+
+def test_under_the_hook_callbacks_are_not_called(hook: FakeHook) -> None:
+    called: list[str] = []
+    gpud.acquire(0, on_swap_out=lambda: called.append("out"), on_swap_in=lambda: called.append("in")).release()
+    assert not called
+    assert not any(thread.name == "gpud swap" for thread in threading.enumerate())
 
 
 def test_under_asyncio(hook: FakeHook) -> None:

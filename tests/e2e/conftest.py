@@ -45,6 +45,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture(scope="session")
+def segments(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The same of one whose memory is of handles, mapped side by side (programs/segments.c)."""
+    return [str(compiled(tmp_path_factory, "segments")), str(PROGRAMS / "counter.ptx"), "add_amount"]
+
+
+@pytest.fixture(scope="session")
 def binary() -> Iterator[Path]:
     """The load generator of the benches."""
     with load_program() as load:

@@ -22,6 +22,8 @@ IN = ("cuMemCreate", "cuMemMap", "cuMemSetAccess")
 FILLS = 48
 """About so many calls of each of IN fill the memory once. What finds no room is tried again, in smaller pieces, so it
 differs: a kill may still meet the filling."""
+SEGMENTS = 7
+"""Of programs/segments.c: so many of each of IN, at most."""
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +52,9 @@ def owners(node: Turns) -> int:
     return sum("gpud-host" in name for name in found)
 
 
-@pytest.mark.parametrize(
-    ("call", "number"),
-    [*((call, 2) for call in (*OUT, "cuMemcpyHtoDAsync")), *((call, FILLS + 2) for call in IN)],
-)
-def test_a_kill_at_each_step(node: Turns, survivor: Large, large: list[str], call: str, number: int) -> None:
+def kill_at(node: Turns, survivor: Large, command: list[str], call: str, number: int) -> None:
     fault = f"GPUD_SIM_FAULTS={call}: kill at {number}"
-    killed = Large(node, ["env", fault, *large], "killed", SIZE_MIB, "1000", "1000")
+    killed = Large(node, ["env", fault, *command], "killed", SIZE_MIB, "1000", "1000")
     until(lambda: "filled" in killed.lines() or killed.process.poll() is not None, WITHIN, "it has its memory")
 
     def is_killed() -> bool:
@@ -72,3 +70,22 @@ def test_a_kill_at_each_step(node: Turns, survivor: Large, large: list[str], cal
     assert (alone.host, alone.lazy) == (0, 0)
     until(lambda: node.used() == alone.resident + CONTEXT + RESERVED, WITHIN, "the device's memory is back")
     assert owners(node) <= 1, "of host files: the survivor, at most"
+
+
+@pytest.mark.parametrize(
+    ("call", "number"),
+    [*((call, 2) for call in (*OUT, "cuMemcpyHtoDAsync")), *((call, FILLS + 2) for call in IN)],
+)
+def test_a_kill_at_each_step(node: Turns, survivor: Large, large: list[str], call: str, number: int) -> None:
+    kill_at(node, survivor, large, call, number)
+
+
+@pytest.mark.parametrize(
+    ("call", "number"),
+    [*((call, 2) for call in (*OUT, "cuMemcpyHtoDAsync")), *((call, SEGMENTS + 2) for call in IN)],
+)
+def test_a_kill_at_each_step_of_memory_by_handles(
+    node: Turns, survivor: Large, segments: list[str], call: str, number: int
+) -> None:
+    """What it has mapped itself is mapped anew, and where it is copied."""
+    kill_at(node, survivor, segments, call, number)

@@ -85,12 +85,12 @@ for line in sys.stdin:
 class Told:
     """A program that does what it is told."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, *program: str, managed: bool = True) -> None:
+        """`program`: another one than TOLD, for Python; not `managed`: nobody starts it under gpud."""
         self._errors = node.directory / f"told-{len(list(node.directory.glob('told-*')))}.txt"
+        command = [sys.executable, "-u", *(program or ("-c", TOLD))]
         with self._errors.open("w") as errors:
-            self.job: subprocess.Popen[str] = node.run(
-                [sys.executable, "-u", "-c", TOLD], stdin=subprocess.PIPE, stderr=errors
-            )
+            self.job: subprocess.Popen[str] = node.run(command, managed=managed, stdin=subprocess.PIPE, stderr=errors)
         self.pid = int(self.hears().split()[1])
 
     def says(self, line: str) -> None:

@@ -66,9 +66,13 @@ def needs_host(node: Node, percent: int) -> None:
         pytest.skip(f"{need >> 30} GiB must go to host memory, which has {have >> 30} GiB free")
 
 
-def test_two_jobs_of_sixty_percent_take_turns(gpu: Gpu, node: Node) -> None:
+@pytest.mark.parametrize("allocator", ["", "expandable_segments:True"], ids=["own", "expandable_segments"])
+def test_two_jobs_of_sixty_percent_take_turns(gpu: Gpu, node: Node, allocator: str) -> None:
+    """`allocator`: PyTorch's; expandable segments are memory by handles, mapped by PyTorch itself."""
     kind = "numba" if gpu.simulated else "eager"
-    gpu.needs("numba_cuda" if gpu.simulated else "torch")
+    gpu.needs("numba_cuda" if gpu.simulated and not allocator else "torch")
+    if allocator:
+        node.environment["PYTORCH_CUDA_ALLOC_CONF"] = allocator
     needs_host(node, 20)
     jobs = [Talk(node, [gpu.python, PROGRAMS / "large_jobs.py", kind], name=name) for name in ("one", "two")]
     for job in jobs:

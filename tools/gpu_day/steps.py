@@ -119,7 +119,7 @@ def _tests(places: Places) -> list[Step]:
                 words=words,
                 command=tuple(command),
                 cwd=places.tree,
-                limit_s=150,
+                limit_s=200 if name == "memory" else 150,
                 least_s=30,
                 kind="tests",
                 needs=("build",),

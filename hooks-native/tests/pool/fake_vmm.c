@@ -24,8 +24,8 @@ CUresult vmm_refuse_register;
 struct vmm_live vmm_live;
 void (*vmm_at_wait)(void);
 
-static struct handle { int fd; uint64_t bytes; uint32_t mappings; bool live; } handles[HANDLES];
-static struct range { uint64_t at, bytes, handle; bool live, mapped; } ranges[RANGES], maps[RANGES];
+static struct handle { int fd; uint64_t bytes; uint32_t mappings; bool live; CUmemAllocationProp prop; } handles[HANDLES];
+static struct range { uint64_t at, bytes, handle; bool live, mapped; int rights[2]; } ranges[RANGES], maps[RANGES];
 static struct op { void *to; const void *from; uint64_t bytes, order; CUstream stream; } ops[OPS];
 static uint32_t op_count;
 static uint64_t order, fail_at, fail_from;
@@ -156,7 +156,7 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CU
         i++;
     bool fits = vmm_live.handle_bytes + bytes <= vmm_capacity;
     if (fits) {
-        handles[i] = (struct handle){ memfd_create("device", MFD_CLOEXEC), bytes, 0, true };
+        handles[i] = (struct handle){ memfd_create("device", MFD_CLOEXEC), bytes, 0, true, *prop };
         if (ftruncate(handles[i].fd, (off_t)bytes) != 0)
             abort();
         vmm_live.handles++;
@@ -190,29 +190,94 @@ static CUresult map(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAll
     (void)flags;
     CALLED();
     pthread_mutex_lock(&lock);
-    bool right = offset == 0 && handle < HANDLES && handles[handle].live && handles[handle].bytes == bytes && handles[handle].mappings == 0 &&
-                 range_at(ranges, at, false) != NULL && range_at(maps, at, false) == NULL;
+    const struct range *around = range_at(ranges, at, false);
+    if (around != NULL && at + bytes > around->at + around->bytes) {    /* what a program may ask for */
+        pthread_mutex_unlock(&lock);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    bool right = offset == 0 && handle < HANDLES && handles[handle].live && handles[handle].bytes >= bytes && around != NULL &&
+                 range_at(maps, at, false) == NULL;
     if (right) {
         handles[handle].mappings++;
         vmm_live.mapped_bytes += bytes;
         *free_range(maps) = (struct range){ .at = at, .bytes = bytes, .handle = handle, .live = true };
     } else {
-        violation("cuMemMap over something, twice, or of another size");
+        violation("cuMemMap over something, or of another size");
     }
     pthread_mutex_unlock(&lock);
     return right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static void give_rights(struct range *mapped, const CUmemAccessDesc *list, size_t count)
+{
+    int all = 0;
+
+    for (size_t i = 0; i < count; i++)
+        mapped->rights[list[i].location.id] = list[i].flags;
+    all = mapped->rights[0] | mapped->rights[1];
+    mapped->mapped = all == 3;
+    if (mmap((void *)(uintptr_t)mapped->at, mapped->bytes, all == 3 ? PROT_READ | PROT_WRITE : all == 1 ? PROT_READ : PROT_NONE,
+             MAP_SHARED | MAP_FIXED, handles[mapped->handle].fd, 0) == MAP_FAILED)
+        abort();
+}
+
+int vmm_rights(uint64_t at, int device)
+{
+    pthread_mutex_lock(&lock);
+    const struct range *mapped = range_at(maps, at, false);
+    int rights = mapped != NULL ? mapped->rights[device] : -1;
+    pthread_mutex_unlock(&lock);
+    return rights;
+}
+
+static CUresult properties(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+{
+    CALLED();
+    *prop = handles[handle].prop;
+    return handle < HANDLES && handles[handle].live ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult export_handle(void *out, CUmemGenericAllocationHandle handle, int type, unsigned long long flags)
+{
+    (void)flags;
+    CALLED();
+    if (handle >= HANDLES || !handles[handle].live)
+        violation("export of a handle that is not");
+    else if (handles[handle].prop.requestedHandleTypes & type)
+        return memcpy(out, &handles[handle].fd, sizeof(int)), CUDA_SUCCESS;
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult can_access(int *can, CUdevice device, CUdevice peer)
+{
+    *can = device != peer;
+    return CUDA_SUCCESS;
+}
+
+static CUresult get_count(int *count)
+{
+    *count = 2;
+    return CUDA_SUCCESS;
+}
+
+static CUresult get_access(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr at)
+{
+    CALLED();
+    *flags = (unsigned long long)vmm_rights(at, location->id);
+    return CUDA_SUCCESS;
 }
 
 static CUresult set_access(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *list, size_t count)
 {
     CALLED();
     pthread_mutex_lock(&lock);
-    struct range *mapped = range_at(maps, at, true);
-    bool right = mapped != NULL && mapped->bytes == bytes && count > 0 && list[0].flags == 3;
-    if (right && !mapped->mapped) {
-        mapped->mapped = true;
-        if (mmap((void *)(uintptr_t)at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, handles[mapped->handle].fd, 0) == MAP_FAILED)
-            abort();
+    bool right = count > 0;
+    for (uint64_t next = at; right && next < at + bytes;) {
+        struct range *mapped = range_at(maps, next, true);
+        right = mapped != NULL && next + mapped->bytes <= at + bytes;
+        if (right)
+            give_rights(mapped, list, count);
+        next += right ? mapped->bytes : 0;
     }
     if (!right)
         violation("access to what is not mapped");
@@ -486,6 +551,8 @@ void vmm_start(uint64_t capacity)
         .cuCtxGetDevice = get_device, .cuCtxPushCurrent_v2 = push, .cuCtxPopCurrent_v2 = pop, .cuCtxSynchronize = synchronise,
         .cuThreadExchangeStreamCaptureMode = exchange, .cuMemHostRegister_v2 = lock_pages, .cuDeviceGetDefaultMemPool = default_pool,
         .cuDeviceGetMemPool = default_pool, .cuStreamIsCapturing = is_capturing, .cuStreamQuery = stream_query,
+        .cuMemGetAllocationPropertiesFromHandle = properties, .cuMemExportToShareableHandle = export_handle,
+        .cuDeviceCanAccessPeer = can_access, .cuDeviceGetCount = get_count, .cuMemGetAccess = get_access,
     };
     vmm_capacity = capacity;
     gpud_start();

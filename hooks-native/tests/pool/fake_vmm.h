@@ -41,4 +41,5 @@ extern struct vmm_live vmm_live;
 /* Runs before each wait for an event or a stream (NULL: nothing). */
 extern void (*vmm_at_wait)(void);
 bool vmm_is_mapped(uint64_t at);
+int vmm_rights(uint64_t at, int device);         /* CU_MEM_ACCESS_* of the mapping there; -1: there is none */
 #endif

@@ -270,6 +270,28 @@ static void test_handle(void)
     CHECK(steer_counts().pinned == before, "given back");
 }
 
+/* Who sets CU_POINTER_ATTRIBUTE_SYNC_MEMOPS lets others reach it past the driver: it stays, and the attribute with it. */
+static void test_synchronous(void)
+{
+    CUdeviceptr at, other;
+    unsigned on = 1;
+    uint64_t moved;
+    OK(cuMemAlloc_v2(&at, 2 * MIB));
+    OK(cuMemAlloc_v2(&other, 4 * MIB));
+    steer_out(0, &moved);
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuPointerSetAttribute(&on, P_TYPE, at));
+    CHECK(steer_counts().pinned == 0, "refused: not pinned");
+    OK(cuPointerSetAttribute(&on, P_SYNC, at));
+    CHECK(steer_counts().pinned == 2 * MIB && attribute_of(at, P_SYNC) == 1 && attribute_of(other, P_SYNC) == 0, "pinned");
+    steer_away(1);
+    CHECK(steer_out(~0ull, &moved) == 1 && steer_counts().resident == 0, "all else leaves");
+    CHECK(steer_in(&moved) == 0 && moved == 4 * MIB, "in");
+    steer_away(0);
+    OK(cuMemFree_v2(at));
+    OK(cuMemFree_v2(other));
+    CHECK(steer_counts().pinned == 0, "given back");
+}
+
 int main(int count, char **arguments)
 {
     if (count > 1) {
@@ -283,6 +305,7 @@ int main(int count, char **arguments)
     test_life(module);
     test_ordered(module);
     test_handle();
+    test_synchronous();
     test_secret(arguments[0]);
     test_ends();
     return check_summary("pool program");

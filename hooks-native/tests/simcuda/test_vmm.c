@@ -1,10 +1,58 @@
 /* test_vmm.c: virtual memory management in one process: rules and errors, access that is held, handles that live as long as they are
- * needed, and a long random sequence compared with a model. The seed is printed and can be given as the first argument. */
+ * needed, and a long random sequence compared with a model. The seed is printed and can be given as the first argument.
+ * Built with STEERED (tests/pool) it is the same program under a hook whose policy lets its memory leave the device: all answers are the
+ * same, also while the memory is elsewhere. */
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "driver_memory.h"
+#ifdef STEERED
+#include "../pool/steer.h"
+
+#define AWAY 32         /* one step of so many begins with it */
+#define SEQUENCES 4
+
+static bool is_away;
+
+static void begin(void)
+{
+    int fd = memfd_create("slots", MFD_CLOEXEC);
+    CHECK(fd >= 0 && ftruncate(fd, 1024 * MIB) == 0, "host slots");
+    steer_attach();
+    CHECK(steer_host(fd, 1024 * MIB) == 0, "host slots");
+}
+
+/* The device is another's, and all memory that can leave has left. */
+static void away(void)
+{
+    uint64_t moved;
+    steer_away(1);
+    int result = steer_out(~0ull, &moved);
+    for (int i = 0; i < 100 && steer_counts().resident != 0; i++)
+        result = steer_out(~0ull, &moved);      /* the hook's own keeper was just bringing it in */
+    CHECK(result == 1 && steer_counts().resident == 0, "%d: %llu left, %llu stay", result, (unsigned long long)moved,
+          (unsigned long long)steer_counts().resident);
+    is_away = true;
+}
+
+static void back(void)
+{
+    uint64_t moved;
+    if (!is_away)
+        return;
+    CHECK(steer_in(&moved) == 0 && steer_counts().host == 0 && steer_counts().lazy == 0, "not all came back");
+    steer_away(0);
+    is_away = false;
+}
+#else
+#define AWAY 32
+#define SEQUENCES 10
+static void begin(void) {}
+static void away(void) {}
+static void back(void) {}
+#endif
 
 static CUmemGenericAllocationHandle create(size_t bytes)
 {
@@ -57,6 +105,32 @@ static void test_bad_input(void)
     EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuMemAddressReserve(&at, (size_t)1 << 60, 0, 0, 0));
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemRelease(0));
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemRelease(0x12345678));
+}
+
+/* What the addresses of the mappings of test_mapping are: two units, one unit, nothing, and that one unit once more, read only. */
+static void look(CUdeviceptr range, CUmemGenericAllocationHandle two)
+{
+    CUmemAllocationProp prop;
+    CUdeviceptr base;
+    size_t size;
+    OK(cuMemGetAddressRange_v2(&base, &size, range + UNIT + 7));
+    CHECK(base == range && size == 2 * UNIT, "%llx %zu", base, size);
+    EXPECT(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange_v2(&base, &size, range + 3 * UNIT));
+    CHECK(attribute_of(range + UNIT, P_START) == range && attribute_of(range + UNIT, P_SIZE) == 8 * UNIT, "the reservation");
+    CHECK(attribute_of(range, P_MAPPED) == 1 && attribute_of(range + 3 * UNIT, P_MAPPED) == 0, "mapped or not");
+    CHECK(attribute_of(range + 3 * UNIT, P_SIZE) == 8 * UNIT, "reserved only");
+    CHECK(attribute_of(range + 3 * UNIT, P_TYPE) == 0xbad0001, "no memory has no type");
+    CHECK(attribute_of(range, P_TYPE) == CU_MEMORYTYPE_DEVICE && attribute_of(range, P_ORDINAL) == 0, "device memory");
+    CHECK(attribute_of(range, P_HANDLES) == HANDLE_FD && attribute_of(range, P_IPC) == 0, "how it can be shared");
+    CHECK(attribute_of(range, P_MAPPING_SIZE) == 2 * UNIT && attribute_of(range + UNIT, P_MAPPING_BASE) == range, "the mapping");
+    CHECK(attribute_of(range + 2 * UNIT, P_BLOCK) == attribute_of(range + 4 * UNIT, P_BLOCK), "one memory, one block");
+    CHECK(attribute_of(range, P_BLOCK) != attribute_of(range + 2 * UNIT, P_BLOCK), "two memories, two blocks");
+    CHECK(attribute_of(range, P_ACCESS) == ACCESS_READWRITE && attribute_of(range + 4 * UNIT, P_ACCESS) == ACCESS_READ, "access");
+    CHECK(attribute_of(range, P_CONTEXT) == 0xbad0001 && attribute_of(range, P_HOST_POINTER) == 0xbad0001, "no context, no host address");
+
+    OK(cuMemGetAllocationPropertiesFromHandle(&prop, two));
+    CHECK(prop.type == ALLOCATION_PINNED && prop.location.type == LOCATION_DEVICE && !prop.location.id && prop.requestedHandleTypes == HANDLE_FD,
+          "properties");
 }
 
 static void test_mapping(void)
@@ -118,27 +192,22 @@ static void test_mapping(void)
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemsetD8_v2(range, 0, 3 * UNIT + 1));
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemsetD8_v2(range + 4 * UNIT, 0, 1));     /* read only */
 
-    /* What the addresses are. */
-    CUdeviceptr base;
-    size_t size;
-    OK(cuMemGetAddressRange_v2(&base, &size, range + UNIT + 7));
-    CHECK(base == range && size == 2 * UNIT, "%llx %zu", base, size);
-    EXPECT(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange_v2(&base, &size, range + 3 * UNIT));
-    CHECK(attribute_of(range + UNIT, P_START) == range && attribute_of(range + UNIT, P_SIZE) == 8 * UNIT, "the reservation");
-    CHECK(attribute_of(range, P_MAPPED) == 1 && attribute_of(range + 3 * UNIT, P_MAPPED) == 0, "mapped or not");
-    CHECK(attribute_of(range + 3 * UNIT, P_SIZE) == 8 * UNIT, "reserved only");
-    CHECK(attribute_of(range + 3 * UNIT, P_TYPE) == 0xbad0001, "no memory has no type");
-    CHECK(attribute_of(range, P_TYPE) == CU_MEMORYTYPE_DEVICE && attribute_of(range, P_ORDINAL) == 0, "device memory");
-    CHECK(attribute_of(range, P_HANDLES) == HANDLE_FD && attribute_of(range, P_IPC) == 0, "how it can be shared");
-    CHECK(attribute_of(range, P_MAPPING_SIZE) == 2 * UNIT && attribute_of(range + UNIT, P_MAPPING_BASE) == range, "the mapping");
-    CHECK(attribute_of(range + 2 * UNIT, P_BLOCK) == attribute_of(range + 4 * UNIT, P_BLOCK), "one memory, one block");
-    CHECK(attribute_of(range, P_BLOCK) != attribute_of(range + 2 * UNIT, P_BLOCK), "two memories, two blocks");
-    CHECK(attribute_of(range, P_ACCESS) == ACCESS_READWRITE && attribute_of(range + 4 * UNIT, P_ACCESS) == ACCESS_READ, "access");
-    CHECK(attribute_of(range, P_CONTEXT) == 0xbad0001 && attribute_of(range, P_HOST_POINTER) == 0xbad0001, "no context, no host address");
+    look(range, two);
+    away();
+    look(range, two);
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemMap(range + UNIT, UNIT, 0, one, 0));   /* occupied */
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemMap(range + 7 * UNIT, 2 * UNIT, 0, two, 0));
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemUnmap(range, UNIT));
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemAddressFree(range, 8 * UNIT));
+    EXPECT(CUDA_ERROR_INVALID_VALUE, grant(range, UNIT, 0, ACCESS_READWRITE));
+    EXPECT(CUDA_ERROR_INVALID_VALUE, grant(range, 3 * UNIT, 0, 2));
+    EXPECT(CUDA_ERROR_INVALID_DEVICE, grant(range, 3 * UNIT, 5, ACCESS_READWRITE));
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemSetAccess(range, UNIT * 3, &host, 1));
+    back();
+    look(range, two);
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemsetD8_v2(range + 4 * UNIT, 0, 1));     /* read only as before */
+    CHECK(word(range + 2 * UNIT - 4) == 0x01020304 && word(range + 4 * UNIT) == 0x01020304, "contents");
 
-    OK(cuMemGetAllocationPropertiesFromHandle(&prop, two));
-    CHECK(prop.type == ALLOCATION_PINNED && prop.location.type == LOCATION_DEVICE && !prop.location.id && prop.requestedHandleTypes == HANDLE_FD,
-          "properties");
     OK(cuMemRetainAllocationHandle(&got, (void *)(uintptr_t)(range + UNIT + 17)));
     CHECK(got == two, "another handle");
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemRetainAllocationHandle(&got, (void *)(uintptr_t)(range + 3 * UNIT)));
@@ -294,7 +363,12 @@ static void random_sequence(unsigned seed, int steps)
         for (unsigned i = 0; i < PLACES && room; i++)
             room = !places[i].units || i + places[i].units <= at || i >= at + units;
         struct model_place *p = &places[at];
-        switch (rand_r(&seed) % 8) {
+        int what = rand_r(&seed) % 8;
+        if (rand_r(&seed) % AWAY == 0)
+            away();
+        if (what == 5 || what == 7 || step % 16 == 0)
+            back();
+        switch (what) {
         case 0:
             if (m->references || m->mappings)
                 break;
@@ -361,6 +435,7 @@ static void random_sequence(unsigned seed, int steps)
         if (step % 16 == 0)
             CHECK(before - left() == taken, "step %d: %zu bytes are taken, not %zu", step, before - left(), taken);
     }
+    back();
     for (unsigned i = 0; i < PLACES; i++)
         if (places[i].units)
             OK(cuMemUnmap(range + i * UNIT, places[i].units * UNIT));
@@ -384,6 +459,9 @@ static void test_many(void)
     }
     OK(grant(range, MANY * UNIT, 0, ACCESS_READWRITE));
     OK(cuMemsetD32_v2(range, 7, MANY * UNIT / 4));
+    CHECK(word(range + MANY * UNIT - 4) == 7, "the last word");
+    away();
+    back();
     CHECK(word(range + MANY * UNIT - 4) == 7, "the last word");
     OK(cuMemUnmap(range, MANY * UNIT));
     for (int i = 0; i < MANY; i++)
@@ -414,13 +492,14 @@ int main(int argc, char **argv)
     CUdeviceptr at;
     EXPECT(CUDA_ERROR_NOT_INITIALIZED, cuMemAddressReserve(&at, UNIT, 0, 0, 0));
     start();
+    begin();
     CUmodule module = load();
     test_bad_input();
     test_mapping();
     test_content(module);
     test_host_handle(module);
     test_descriptor();
-    for (unsigned i = 0; i < 10; i++)
+    for (unsigned i = 0; i < SEQUENCES; i++)
         random_sequence(seed + i, 2000);
     test_many();
     test_fault(module);

@@ -162,6 +162,20 @@ static inline CUresult standin_launch_kernel(CUfunction f, unsigned int gx, unsi
 #define do_cuMulticastBindAddr(group, offset, at, bytes, flags) ((void)(group), (void)(offset), (void)(at), (void)(bytes), (void)(flags), CUDA_SUCCESS)
 #define do_cuMemMap(at, bytes, offset, handle, flags) ((void)(at), (void)(bytes), (void)(offset), (void)(handle), (void)(flags), CUDA_SUCCESS)
 #define do_cuMemUnmap(at, bytes) ((void)(at), (void)(bytes), CUDA_SUCCESS)
+#define do_cuMemAddressReserve(at, bytes, alignment, near, flags) \
+    ((void)(at), (void)(bytes), (void)(alignment), (void)(near), (void)(flags), CUDA_ERROR_NOT_SUPPORTED)
+#define do_cuMemAddressFree do_cuMemUnmap
+#define do_cuMemSetAccess(at, bytes, list, count) ((void)(at), (void)(bytes), (void)(list), (void)(count), CUDA_SUCCESS)
+#define do_cuMemGetAccess(flags, location, at) ((void)(flags), (void)(location), (void)(at), CUDA_SUCCESS)
+#define do_cuMemGetAllocationPropertiesFromHandle(prop, handle) ((void)(prop), (void)(handle), CUDA_SUCCESS)
+#define do_cuMemExportToShareableHandle(out, handle, type, flags) ((void)(out), (void)(handle), (void)(type), (void)(flags), CUDA_SUCCESS)
+#define do_cuMulticastBindMem(group, offset, memory, from, bytes, flags) \
+    ((void)(group), (void)(offset), (void)(memory), (void)(from), (void)(bytes), (void)(flags), CUDA_SUCCESS)
+#define do_cuMulticastBindMem_v2(group, device, offset, memory, from, bytes, flags) \
+    ((void)(device), do_cuMulticastBindMem(group, offset, memory, from, bytes, flags))
+#define do_cuLogicalEndpointBindMem do_cuMulticastBindMem_v2
+#define do_cuMulticastBindAddr_v2(group, device, offset, at, bytes, flags) ((void)(device), do_cuMulticastBindAddr(group, offset, at, bytes, flags))
+#define do_cuLogicalEndpointBindAddr do_cuMulticastBindAddr_v2
 #define do_cuGraphAddNode(node, graph, before, count, params) \
     ((void)(node), (void)(graph), (void)(before), (void)(count), (void)(params), CUDA_SUCCESS)
 #define do_cuGraphAddNode_v2(node, graph, before, edges, count, params) \
@@ -175,6 +189,7 @@ static inline CUresult standin_launch_kernel(CUfunction f, unsigned int gx, unsi
 #define do_cuDeviceTotalMem(total, device) ((void)(total), (void)(device), CUDA_SUCCESS)
 #define do_cuMemGetAddressRange_v2(base, bytes, at) ((void)(base), (void)(bytes), (void)(at), CUDA_SUCCESS)
 #define do_cuPointerGetAttribute(data, attribute, at) ((void)(data), (void)(attribute), (void)(at), CUDA_SUCCESS)
+#define do_cuPointerSetAttribute(value, attribute, at) ((void)(value), (void)(attribute), (void)(at), CUDA_SUCCESS)
 #define do_cuPointerGetAttributes(count, attributes, data, at) ((void)(count), (void)(attributes), (void)(data), (void)(at), CUDA_SUCCESS)
 #define do_cuMemPoolGetAttribute(pool, attribute, value) ((void)(pool), (void)(attribute), (void)(value), CUDA_SUCCESS)
 #define do_cuMemPoolSetAttribute do_cuMemPoolGetAttribute

@@ -86,10 +86,8 @@ NEED(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *mode), (mode))
 NEED(cuDriverGetVersion, (int *version), (version))
 /* Needed by the pool, which the stand-in's programs do not use. */
 #define UNUSED(name, parameters, ...) CUresult name parameters { return standin_called(ROW_##name); }
+UNUSED(cuDeviceCanAccessPeer, (int *can, CUdevice device, CUdevice peer))
 UNUSED(cuMemHostRegister_v2, (void *at, size_t bytes, unsigned int flags))
-UNUSED(cuMemAddressReserve, (CUdeviceptr *at, size_t bytes, size_t alignment, CUdeviceptr near, unsigned long long flags))
-UNUSED(cuMemAddressFree, (CUdeviceptr at, size_t bytes))
-UNUSED(cuMemSetAccess, (CUdeviceptr at, size_t bytes, const CUmemAccessDesc *list, size_t count))
 UNUSED(cuDeviceGetDefaultMemPool, (CUmemoryPool *pool, CUdevice device))
 UNUSED(cuDeviceGetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute attribute, void *value))
 UNUSED(cuDeviceGetMemPool, (CUmemoryPool *pool, CUdevice device))
