@@ -25,6 +25,8 @@ class Mover:
         """Given while the memory of `_pair` is out: that comes in by its own function first."""
         self._out = False
         self._serves = False
+        self._moving: int | None = None
+        """The thread that is in on_swap_out."""
 
     def use(self, on_swap_out: Callback, on_swap_in: Callback) -> None:
         """From now on. Nothing given, nothing changed."""
@@ -39,6 +41,10 @@ class Mover:
                 self._serves = True
                 threading.Thread(target=self._serve, name="gpud swap", daemon=True).start()
                 native.swaps(out=self._out)
+
+    def is_here(self) -> bool:
+        """The calling thread is in on_swap_out: a turn that it asks for would wait for its own end."""
+        return self._moving == threading.get_ident()
 
     def bring_in(self) -> None:
         """The process has the device. Raises what `on_swap_in` does; then the memory is still out."""
@@ -67,12 +73,15 @@ class Mover:
             function = self._pair[0]
         assert function is not None
         try:
+            self._moving = threading.get_ident()
             function()
         except BaseException:  # whatever it is, it is told; the thread goes on
             import logging
 
             logging.getLogger("gpud").warning("on_swap_out failed, nothing counts as moved", exc_info=True)
             return native.FAILED
+        finally:
+            self._moving = None
         with self._lock:
             self._out = True
             native.swaps(out=True)

@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 
 from gpud.api import callbacks, native
 from gpud.api.callbacks import Callback
-from gpud.api.errors import NO_HOOK, NOT_HELD, UNLOCKED, NoHookWarning, error_of
+from gpud.api.errors import NO_HOOK, NOT_HELD, UNLOCKED, NoHookWarning, TurnError, error_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -92,6 +92,8 @@ def take(
     """`acquire()` of devices that are known by ordinal. `swap`: its two callbacks."""
     callbacks.checked(*swap)
     if not native.has_hook():
+        if callbacks.mover.is_here():
+            raise TurnError("on_swap_out takes no turn: none begins before it has returned")
         callbacks.mover.use(*swap)
     code = native.acquire(devices, _nanoseconds(timeout), _text(reason))
     _check(code, devices)

@@ -49,6 +49,7 @@ def _named(pid: int, used: int | None) -> Process | None:
                 user=identity.user_name(os.stat(f"/proc/{pid}").st_uid),
                 command=identity.command(pid)[:_LONGEST],
                 used_bytes=None,
+                ancestors=identity.ancestors(pid),
             )
     except OSError:
         _known.pop(pid, None)

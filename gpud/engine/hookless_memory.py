@@ -5,13 +5,13 @@ A client that has let its memory go lacks so much as is then less on the device.
 turn here nobody knows: whoever else has callbacks lets go for it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from attrs import define, evolve
 
 from gpud.engine.state import Client, State
 from gpud.model.counters import Counters
-from gpud.model.events import DriverTold, LockAsked, LockBack, LockIsIn
+from gpud.model.events import DriverTold, LockAsked, LockBack, LockIsIn, Process
 from gpud.model.ids import ClientId, Slot
 from gpud.model.knobs import UNLIMITED
 
@@ -30,6 +30,8 @@ class Apart:
     """As the driver said last."""
     away: bool = False
     """It has let go what it could, and has not had a turn since."""
+    asked: int = 0
+    """What it held when it was asked last: before its callback let go of the first byte."""
     before: int = 0
     """What it held then …"""
     looks_ns: int | None = None
@@ -88,13 +90,17 @@ def resident(client: Client, apart: Apart) -> int:
     return max(apart.used, LEAST if apart.was_in else 0) if client.swaps and not apart.away else 0
 
 
-def hear(state: State, event: DriverTold, slot: Slot, told: Mapping[tuple[int, int], int | None] | None) -> bool:
-    """`told`: process → what it holds there, by the driver; None: it does not tell. Whether anything is another now."""
-    changed = False
+def hear(state: State, event: DriverTold, slot: Slot, processes: Iterable[Process] | None) -> bool:
+    """`processes`: what they hold there, by the driver; None: it does not tell. Whether anything is another now."""
+    changed, told = False, None if processes is None else _held_by(state, processes)
     for client in state.clients_on(slot):
-        if not client.hookless or told is None:
+        if not client.hookless:
             continue
-        apart, used = of(state, client, slot), told.get((client.who.pid, client.who.started), 0) or 0
+        apart = of(state, client, slot)
+        # Where it does not tell, nobody waits for what it says.
+        used = apart.used if told is None else told.get(client.id, 0)
+        if apart.away and apart.looks_ns is None and used > apart.used and used >= apart.before:
+            apart.away = False  # it has all of it again, and that was not heard
         if apart.looks_ns is not None and event.asked_ns >= apart.looks_ns:
             apart.looks_ns, changed = None, True
         changed = changed or used != apart.used or not apart.sure
@@ -102,9 +108,41 @@ def hear(state: State, event: DriverTold, slot: Slot, told: Mapping[tuple[int, i
     return changed
 
 
+def _held_by(state: State, processes: Iterable[Process]) -> Mapping[ClientId, int]:
+    """Of each client without hook, with what processes below it hold that are no clients themselves: a framework may
+    have its memory in one of these, and moves it by the same functions."""
+    clients = {(client.who.pid, client.who.started): client for client in state.clients.values()}
+    found: dict[ClientId, int] = {}
+    for one in processes:
+        above = ((one.pid, one.started), *one.ancestors)
+        client = next((clients[each] for each in above if each in clients), None)
+        if client is not None and client.hookless:
+            found[client.id] = found.get(client.id, 0) + (one.used_bytes or 0)
+    return found
+
+
 def used_on(state: State, slot: Slot) -> int:
     """By all of them."""
     return sum(apart.used for (_, where), apart in state.apart.items() if where == slot)
+
+
+def just_left(state: State, client: Client, slot: Slot) -> bool:
+    """It has let go, and nobody knows yet what of it stays."""
+    apart = state.apart.get((client.id, slot))
+    return apart is not None and apart.looks_ns is not None
+
+
+def is_asked(state: State, client: ClientId) -> bool:
+    """On one of its devices it was asked, and has not answered."""
+    return any(client in device.outs for device in state.moves.devices.values())
+
+
+def asks(state: State, client: Client) -> None:
+    """From now on the driver may tell of less: its callback takes its time."""
+    if not is_asked(state, client.id):
+        for slot in client.slots():
+            apart = of(state, client, slot)
+            apart.asked = apart.used
 
 
 def went_out(state: State, client: Client, now: int, *, just: bool) -> None:
@@ -114,7 +152,7 @@ def went_out(state: State, client: Client, now: int, *, just: bool) -> None:
         apart = of(state, client, slot)
         if not apart.away:
             apart.away, apart.looks_ns = True, now
-            apart.before = apart.used if just else max(apart.before, apart.used)
+            apart.before = max(apart.asked, apart.used, 0 if just else apart.before)
 
 
 def came_in(state: State, client: Client, slot: Slot) -> None:
@@ -172,18 +210,27 @@ def _waits_for(state: State, client: Client, slot: Slot, other: Client) -> bool:
     return not apart.sure or (leaves and other.id not in device.cannot and makes_room(state, other, slot))
 
 
-def level(state: State, client: Client, slot: Slot, found: int, whole: int) -> int:
-    """What a grant says: one without hook comes in whole, or not yet. `found`: by the ledger, of `whole`."""
+def level(state: State, client: Client, slot: Slot, found: int, whole: int, kept: int) -> int:
+    """What a grant says: one without hook comes in whole, or not yet. `found`: by the ledger, of `whole`; `kept`: what
+    stays free beside it. Not while it lets go for an earlier turn: what it lacks is known only then."""
     if not client.hookless:
         return found
+    if is_asked(state, client.id) and not _has_another(state, client, slot):
+        return 0
     lacks = of(state, client, slot).lacks
     if any(_waits_for(state, client, slot, other) for other in state.clients_on(slot)):
         return 0
-    return UNLIMITED if not lacks or (found >= whole and _has_room(state, slot, lacks)) else 0
+    return UNLIMITED if not lacks or (found >= whole and _has_room(state, slot, lacks + kept)) else 0
 
 
-def _has_room(state: State, slot: Slot, lacks: int) -> bool:
+def _has_another(state: State, client: Client, slot: Slot) -> bool:
+    """It may have a turn on another device; during that its callback does not run."""
+    others = (line.turn for where, line in state.locks.lines.items() if where != slot)
+    return any(client.id in turn.clients for turn in others if turn is not None)
+
+
+def _has_room(state: State, slot: Slot, want: int) -> bool:
     """By the driver's word of after all that has left: it comes in by itself, and is not told where that fails."""
     device, turn = state.moves.devices[slot], state.locks.lines[slot].turn
     since = max(device.let_go_ns, turn.began_ns if turn is not None else 0)
-    return device.free_ns > since and device.free - device.keep >= lacks
+    return device.free_ns > since and device.free >= want

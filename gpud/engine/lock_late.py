@@ -2,6 +2,7 @@
 Pure."""
 
 from gpud.engine import lock_queue
+from gpud.engine.in_force import knobs_for
 from gpud.engine.lock_queue import Turn
 from gpud.engine.lock_report import by, ends_when, held_how
 from gpud.engine.lock_words import terms_of
@@ -72,6 +73,10 @@ def ends_late_ns(state: State, slot: Slot, turn: Turn) -> int:
     if turn.ended_ns is not None:
         return turn.ended_ns + KILL_NS
     waiting = (one for one in lock_queue.waiting_on(state.locks, slot) if one.stale_until_ns is None)
-    if not any(one.job != turn.job and state.tenants[one.job].paused is None for one in waiting):
+    if slot not in state.runs or not any(
+        one.job != turn.job and not knobs_for(state, state.tenants[one.job], slot).pause for one in waiting
+    ):
         return FOREVER_NS
-    return min(turn.deadline_ns + terms_of(state, turn.job, slot).max_overrun_ns, FOREVER_NS)
+    # Just restarted: who has not come back yet may have given it back while nobody heard it.
+    ends = max(turn.deadline_ns + terms_of(state, turn.job, slot).max_overrun_ns, state.adopt_until_ns or 0)
+    return min(ends, FOREVER_NS)

@@ -71,7 +71,7 @@ def hear(state: State, event: DriverTold, now: int) -> list[Effect]:
         if slot is None:
             continue
         told = {(one.pid, one.started): one.used_bytes for one in seen.processes or ()}
-        heard = hookless_memory.hear(state, event, slot, told if seen.processes is not None else None)
+        heard = hookless_memory.hear(state, event, slot, seen.processes)
         if heard and event.after is not None:
             state.held = {
                 key: found for key, found in hookless_memory.amended(state, event.after).items() if _is_on(state, *key)

@@ -248,7 +248,8 @@ def level(state: State, client: ClientId, slot: Slot, turn: Turn) -> int:
 
 def _said(state: State, client: ClientId, slot: Slot, found: int) -> int:
     whole = row(state, client, slot).resident_bytes + lack(state, client, slot)
-    return hookless_memory.level(state, state.clients[client], slot, found, whole)
+    there = state.clients[client]
+    return hookless_memory.level(state, there, slot, found, whole, keep(state, slot, there.job))
 
 
 def _levels(state: State, slot: Slot, device: Device, turn: Turn, wants: Mapping[ClientId, int]) -> list[Effect]:
@@ -321,7 +322,7 @@ def _turn(state: State, slot: Slot, device: Device, now: int) -> list[Effect]:
     places = {client: room(state, client) + shared for client in victims}
     kept = keep(state, slot, turn.job)
     plan = ledger.plan(ClientId(comes[0]), want, may_leave=victims, evict=device.evict, keep=kept, room=places)
-    effects = told + [_ask(state, slot, device, client, count, now) for client, count in plan.leave]
+    effects = told + [one for client, count in plan.leave for one in _ask(state, slot, device, client, count, now)]
     left = plan.now
     for client, count in wants.items():
         if state.clients[client].hookless:
@@ -340,13 +341,17 @@ def _newcomers(state: State, slot: Slot, device: Device) -> None:
     device.ledger.residue = max(device.ledger.residue, (device.told or 0) + each * new)
 
 
-def _ask(state: State, slot: Slot, device: Device, client: ClientId, count: int, now: int) -> Effect:
+def _ask(state: State, slot: Slot, device: Device, client: ClientId, count: int, now: int) -> list[Effect]:
+    saved: list[Effect] = []
+    if state.clients[client].hookless:
+        hookless_memory.asks(state, state.clients[client])
+        saved.append(do.SaveState())  # another daemon is to know what it held, whatever becomes of this one
     request = state.moves.number()
     device.ledger.ask(client, count)
     device.outs[client] = Out(
         request=request, bytes=count, resident=row(state, client, slot).resident_bytes, moved_ns=now
     )
-    return do.SwapOut(client=client, slot=slot, request=request, bytes=count)
+    return [*saved, do.SwapOut(client=client, slot=slot, request=request, bytes=count)]
 
 
 def _too_short(state: State, slot: Slot, device: Device, short: int, now: int) -> list[Effect]:
@@ -384,11 +389,11 @@ def _home(state: State, slot: Slot, device: Device, now: int) -> list[Effect]:
         busy = unsure or client.id in device.outs or client.id in device.cannot or not can_be_asked(state, client)
         room_for = hookless_memory.makes_room(state, client, slot)
         leaves = slot in state.tenants[client.job].leaves
-        if leaves and (not away or (resident and (not busy or client.id in device.outs))):
+        if leaves and (not away or (resident and (not busy or unsure or client.id in device.outs))):
             still.add(client.job)
         home = leaves or (slot in state.runs and knobs_of(state, client, slot).residency == "host")
         if resident and away and not busy and (home or room_for):
-            effects.append(_ask(state, slot, device, client.id, resident, now))
+            effects += _ask(state, slot, device, client.id, resident, now)
     for tenant in state.tenants.values():
         if slot in tenant.leaves and tenant.id not in still:
             tenant.leaves.discard(slot)

@@ -3,6 +3,7 @@ Pure."""
 
 from attrs import frozen
 
+from gpud.engine import hookless_memory
 from gpud.engine.in_force import knobs_for
 from gpud.engine.state import Client, State, Tenant
 from gpud.model.counters import Counters
@@ -52,7 +53,7 @@ def most(state: State, tenant: Tenant, slot: Slot) -> int | None:
     pins = sum(
         state.held.get((client.id, slot), NOTHING).pinned_bytes
         for client in state.clients_on(slot)
-        if client.job != tenant.id
+        if client.job != tenant.id and not hookless_memory.just_left(state, client, slot)
     )
     beside = max((device.told or 0) - overhead(state, tenant, slot), 0)  # its own counts below its limit
     return max(total - device.keep - beside - pins, 0)

@@ -102,6 +102,7 @@ class SavedApart:
     away: bool
     before: _Bytes
     was_in: bool
+    asked: _Bytes = 0
 
 
 @frozen(kw_only=True)
@@ -151,6 +152,7 @@ def dump(state: State, boot: str, levels: Iterable[Level] = ()) -> bytes:
                 away=one.away,
                 before=one.before,
                 was_in=one.was_in,
+                asked=one.asked,
             )
             for (client, slot), one in state.apart.items()
             if client in state.clients
@@ -295,7 +297,12 @@ def restore(state: State, saved: Saved, alive: Callable[[int, int], bool], adopt
         if apart is not None and one.slot in state.devices:
             apart.hookless, apart.swaps = True, one.swaps
             state.apart[apart.id, Slot(one.slot)] = Apart(
-                used=one.used, away=one.away, before=one.before, was_in=one.was_in
+                used=one.used,
+                away=one.away,
+                before=one.before,
+                was_in=one.was_in,
+                asked=one.asked,
+                looks_ns=0 if one.away else None,  # what is on file may be from before it left
             )
     saved_lock.restore(state, saved.lock, adopt_until_ns)
     for number, count in saved.host.items():

@@ -300,6 +300,8 @@ class Process:
     command: str
     used_bytes: int | None
     """Device memory; None: the driver does not say."""
+    ancestors: tuple[tuple[int, int], ...] = ()
+    """As in Who."""
 
 
 @frozen(kw_only=True)

@@ -102,6 +102,19 @@ static CUresult create(const struct gpud_chunk *chunk, uint64_t bytes, CUmemGene
     return result;
 }
 
+/* To try a large one in pieces takes long, and all that is left of the device meanwhile, also from others: only where the driver has as much. */
+static bool may_be_there(const struct gpud_chunk *chunk)
+{
+    CUdevice ordinal = -1;
+    size_t left = 0, total;
+
+    if (chunk->bytes <= GPUD_CHUNK_LARGEST || real.cuMemGetInfo_v2 == NULL || real.cuCtxGetDevice == NULL)
+        return true;
+    bool known = real.cuCtxGetDevice(&ordinal) == CUDA_SUCCESS && ordinal == (CUdevice)chunk->ordinal &&
+                 real.cuMemGetInfo_v2(&left, &total) == CUDA_SUCCESS;
+    return !known || left >= chunk->bytes;
+}
+
 /* Memory may be there, and not in one piece. */
 static CUresult create_pieces(struct gpud_chunk *chunk)
 {
@@ -130,7 +143,7 @@ static CUresult take(struct gpud_chunk *chunk)
         spare_changes(chunk->ordinal, -chunk->bytes);
     } else {
         result = create(chunk, chunk->bytes, &chunk->handle);
-        if (result == CUDA_ERROR_OUT_OF_MEMORY && chunk->bytes > GPUD_CHUNK_UNIT)
+        if (result == CUDA_ERROR_OUT_OF_MEMORY && chunk->bytes > GPUD_CHUNK_UNIT && may_be_there(chunk))
             result = create_pieces(chunk);
     }
     chunk->has_handle = result == CUDA_SUCCESS;

@@ -215,7 +215,8 @@ uint64_t gpud_lock_keep(struct gpud_session *session, uint64_t now, bool *full)
     for (uint32_t device = 0; device < GPUD_MAX_DEVICES; device++) {
         if (!(slots & 1u << device))
             continue;
-        if (session->state != GPUD_SESSION_READY)   /* nobody will say that more may come in */
+        /* Nobody will say that more may come in: it looks itself. What the program brings in itself would fail without room: it waits. */
+        if (session->state != GPUD_SESSION_READY && !(gpud_hookless_flags() & GPUD_LOCK_OUT))
             gpud_lock_devices[device].bytes = UINT64_MAX;
         again = earlier(again, gpud_lock_step(device, now));
         if (ready)

@@ -46,14 +46,15 @@ static enum gpud_swap_result send(struct gpud_mover *mover, const struct gpud_ca
     pthread_mutex_lock(&gpud_pool_lock);
     struct gpud_span *span = gpud_mover_span(candidate);
     struct gpud_chunk *chunk = span != NULL && index < span->count ? &span->chunk[index] : NULL;
-    bool wanted = chunk != NULL && chunk->state == GPUD_CHUNK_RESIDENT_DIRTY, reached = wanted && gpud_chunk_reach(chunk) == CUDA_SUCCESS;
+    bool wanted = chunk != NULL && chunk->state == GPUD_CHUNK_RESIDENT_DIRTY, fits = wanted && gpud_host_lack(chunk->bytes) == 0;
+    bool reached = fits && gpud_chunk_reach(chunk) == CUDA_SUCCESS;
     if (reached) {
         gpud_chunk_set(chunk, GPUD_CHUNK_OUT_COPYING);
         span->moving++;
     }
     pthread_mutex_unlock(&gpud_pool_lock);
     if (!reached)
-        return wanted ? GPUD_SWAP_DRIVER : GPUD_SWAP_DONE;
+        return fits ? GPUD_SWAP_DRIVER : wanted ? GPUD_SWAP_NO_HOST : GPUD_SWAP_DONE;
     bool room = gpud_host_take(chunk->bytes, &host);
     if (room && gpud_mover_copy(mover, span, chunk, host, true))
         return GPUD_SWAP_DONE;
@@ -79,6 +80,7 @@ static uint32_t chunks_of(const struct gpud_candidate *candidate)
 static enum gpud_swap_result move(struct gpud_mover *mover, uint64_t bytes, uint64_t until_ns)
 {
     enum gpud_swap_result result = GPUD_SWAP_DONE;
+    bool full = false;
 
     pthread_mutex_lock(&gpud_pool_lock);
     bool listed = gpud_mover_list(mover);
@@ -96,9 +98,13 @@ static enum gpud_swap_result move(struct gpud_mover *mover, uint64_t bytes, uint
                 result = GPUD_SWAP_MORE;
             if (result == GPUD_SWAP_DONE)
                 result = send(mover, &mover->candidate[i], index);
+            if (result == GPUD_SWAP_NO_HOST && gpud_host_lack(GPUD_CHUNK_UNIT) == 0) {
+                full = true;        /* for this one: a handle may be of any size, and what is smaller still fits */
+                result = GPUD_SWAP_DONE;
+            }
         }
     }
-    return result;
+    return full && result == GPUD_SWAP_DONE ? GPUD_SWAP_NO_HOST : result;
 }
 
 enum gpud_swap_result gpud_swap_out(uint32_t device, uint64_t bytes, uint64_t until_ns, uint64_t *moved)

@@ -36,9 +36,11 @@ CUresult gpud_vmm_export(void *out, CUmemGenericAllocationHandle handle, CUmemAl
 /* The same by address, of all views that overlap: without the wait. */
 void gpud_vmm_pin(uint64_t at, uint64_t bytes, bool more);
 
-/* vmm_map.c. After cuMemAddressReserve, and cuMemAddressFree. */
+/* vmm_map.c. After cuMemAddressReserve; before and after cuMemAddressFree, and between the two nobody else is told that he has these addresses.
+ * True: memory of ours is mapped there, and the driver is not called. */
 void gpud_vmm_reserved(uint64_t at, uint64_t bytes);
-void gpud_vmm_unreserved(uint64_t at);
+bool gpud_vmm_unreserves(uint64_t at, uint64_t bytes);
+void gpud_vmm_unreserved(uint64_t at, CUresult result);
 /* Memory of ours is mapped somewhere there. Costs a load where there is none at all. */
 bool gpud_vmm_covers(uint64_t at, uint64_t bytes);
 /* cuMemMap, where one of ours is concerned: by its handle, or because it lies there. */
@@ -53,8 +55,7 @@ CUresult gpud_vmm_retain(CUmemGenericAllocationHandle *handle, uint64_t at);
 /* vmm_access.c: rights, and what the program asks about its addresses. */
 CUresult gpud_vmm_set_access(uint64_t at, uint64_t bytes, const CUmemAccessDesc *list, size_t count);
 CUresult gpud_vmm_get_access(unsigned long long *flags, const CUmemLocation *location, uint64_t at);
-/* Memory of ours is mapped there, and is not on the device just now: the driver knows nothing of it, and these answer. */
-bool gpud_vmm_is_away(uint64_t at);
+/* Of memory of ours that is mapped there. What is not on the device just now the driver knows nothing of, and these answer. */
 CUresult gpud_vmm_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr at);
 CUresult gpud_vmm_attribute(void *data, int attribute, CUdeviceptr at);
 CUresult gpud_vmm_attributes(unsigned int count, int *attributes, void **data, CUdeviceptr at);

@@ -145,33 +145,35 @@ struct told {
     int handle_types;
 };
 
+/* False: the driver knows, or it is not there at all; then the lock is held still, so that it does not leave before the driver has answered. In
+ * pieces the driver knows only these. */
 static bool find(uint64_t at, struct told *told)
 {
     pthread_mutex_lock(&gpud_pool_lock);
     const struct gpud_view *view = gpud_vmm_view(at);
-    bool away = view != NULL && !view->mapped;
-    if (away) {
-        const struct gpud_origin *origin = view->chunk->origin;
-        *told = (struct told){ .view = *view, .start = view->at, .bytes = view->bytes, .ordinal = view->chunk->ordinal,
-                               .id = gpud_vmm_span(origin->value)->id, .handle_types = origin->prop.requestedHandleTypes };
-        gpud_vmm_reservation(at, &told->start, &told->bytes);
-    }
+    if (view == NULL || (view->mapped && view->chunk->piece == NULL))
+        return false;
+    const struct gpud_origin *origin = view->chunk->origin;
+    *told = (struct told){ .view = *view, .start = view->at, .bytes = view->bytes, .ordinal = view->chunk->ordinal,
+                           .id = gpud_vmm_span(origin->value)->id, .handle_types = origin->prop.requestedHandleTypes };
+    gpud_vmm_reservation(at, &told->start, &told->bytes);
     pthread_mutex_unlock(&gpud_pool_lock);
-    return away;
+    return true;
 }
 
-bool gpud_vmm_is_away(uint64_t at)
+/* After find: the driver's answer. */
+static CUresult found(CUresult result)
 {
-    struct told told;
-    return gpud_vmm_covers(at, 1) && find(at, &told);
+    pthread_mutex_unlock(&gpud_pool_lock);
+    return result;
 }
 
 CUresult gpud_vmm_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr at)
 {
     struct told told;
 
-    if (!find(at, &told))       /* it has come in just now */
-        return real.cuMemGetAddressRange_v2(base, bytes, at);
+    if (!find(at, &told))
+        return found(real.cuMemGetAddressRange_v2(base, bytes, at));
     if (base != NULL)
         *base = told.view.at;
     if (bytes != NULL)
@@ -214,7 +216,7 @@ CUresult gpud_vmm_attribute(void *data, int attribute, CUdeviceptr at)
 
     gpud_bind(&gpud_thread);
     if (!find(at, &told))
-        return real.cuPointerGetAttribute(data, attribute, at);
+        return found(real.cuPointerGetAttribute(data, attribute, at));
     return data == NULL ? CUDA_ERROR_INVALID_VALUE : answer(data, attribute, at, &told);
 }
 
@@ -230,7 +232,7 @@ CUresult gpud_vmm_attributes(unsigned int count, int *attributes, void **data, C
 
     gpud_bind(&gpud_thread);
     if (!find(at, &told))
-        return real.cuPointerGetAttributes(count, attributes, data, at);
+        return found(real.cuPointerGetAttributes(count, attributes, data, at));
     if (count == 0 || attributes == NULL || data == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned int i = 0; i < count; i++) {

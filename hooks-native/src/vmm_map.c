@@ -72,11 +72,17 @@ void gpud_vmm_reserved(uint64_t at, uint64_t bytes)
     pthread_mutex_unlock(&gpud_pool_lock);
 }
 
-void gpud_vmm_unreserved(uint64_t at)
+bool gpud_vmm_unreserves(uint64_t at, uint64_t bytes)
 {
     pthread_mutex_lock(&gpud_pool_lock);
+    return gpud_vmm_within(at, bytes) != NULL;
+}
+
+void gpud_vmm_unreserved(uint64_t at, CUresult result)
+{
     uint32_t index = index_of(&reservations, at);
-    if (index < reservations.count && reservations.lot[index].at == at)
+
+    if (result == CUDA_SUCCESS && index < reservations.count && reservations.lot[index].at == at)
         take(&reservations, index, 1);
     pthread_mutex_unlock(&gpud_pool_lock);
 }

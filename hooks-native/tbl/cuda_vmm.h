@@ -20,8 +20,8 @@ CU_POOL(QUERY, 10020, cuMemGetAllocationPropertiesFromHandle, (CUmemAllocationPr
 CU_AFTER(LIFECYCLE, 10020, cuMemAddressReserve,
     (CUdeviceptr *at, size_t bytes, size_t alignment, CUdeviceptr near, unsigned long long flags), (at, bytes, alignment, near, flags),
     if (!result) gpud_vmm_reserved(*at, bytes))
-CU_POOL(LIFECYCLE, 10020, cuMemAddressFree, (CUdeviceptr at, size_t bytes), (at, bytes), gpud_vmm_covers(at, bytes),
-    CUDA_ERROR_INVALID_VALUE, (void)0, if (!result) gpud_vmm_unreserved(at))
+CU_POOL(LIFECYCLE, 10020, cuMemAddressFree, (CUdeviceptr at, size_t bytes), (at, bytes), used_, CUDA_ERROR_INVALID_VALUE,
+    const bool used_ = gpud_vmm_unreserves(at, bytes), gpud_vmm_unreserved(at, result))
 CU_POOL(RESERVE, 10020, cuMemMap,
     (CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags),
     (at, bytes, offset, handle, flags), gpud_vmm_maps(at, bytes, handle), gpud_vmm_map(at, bytes, offset, handle, flags), (void)0,

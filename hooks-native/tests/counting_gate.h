@@ -95,7 +95,6 @@ static inline void gpud_unmark(void)
 #define gpud_pool_peer(...) (void)0
 #define gpud_vmm_takes(bytes, prop, flags) ((void)(bytes), (void)(prop), (void)(flags), false)
 #define gpud_vmm_covers(at, bytes) ((void)(at), (void)(bytes), false)
-#define gpud_vmm_is_away(at) ((void)(at), false)
 #define gpud_vmm_maps(at, bytes, handle) ((void)(handle), false)
 #define gpud_virtual(handle) ((void)(handle), false)
 #define gpud_vmm_create(...) CUDA_ERROR_UNKNOWN
@@ -111,6 +110,7 @@ static inline void gpud_unmark(void)
 #define gpud_vmm_attribute(...) CUDA_ERROR_UNKNOWN
 #define gpud_vmm_attributes(...) CUDA_ERROR_UNKNOWN
 #define gpud_vmm_reserved(...) (void)0
+#define gpud_vmm_unreserves(at, bytes) ((void)(at), (void)(bytes), false)
 #define gpud_vmm_unreserved(...) (void)0
 #define gpud_vmm_driver_mapped(...) (void)0
 #define gpud_vmm_driver_unmapped(...) (void)0

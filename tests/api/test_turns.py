@@ -12,7 +12,7 @@ import pytest
 import trio
 
 import gpud
-from gpud.api import errors, native, turns
+from gpud.api import callbacks, errors, native, turns
 
 
 class FakeHook:
@@ -269,6 +269,28 @@ def test_under_the_hook_callbacks_are_not_called(hook: FakeHook) -> None:
     gpud.acquire(0, on_swap_out=lambda: called.append("out"), on_swap_in=lambda: called.append("in")).release()
     assert not called
     assert not any(thread.name == "gpud swap" for thread in threading.enumerate())
+
+
+def test_a_callback_takes_no_turn(hook: FakeHook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would wait for its own end."""
+    monkeypatch.setattr(native, "has_hook", lambda: False)
+    monkeypatch.setattr(native, "swaps", lambda *, out: None)
+    monkeypatch.setattr(native, "swap_wait", lambda: False)
+    mover = callbacks.Mover()
+    raised: list[object] = []
+
+    def out() -> None:
+        with pytest.raises(gpud.TurnError, match="on_swap_out takes no turn") as error:
+            gpud.acquire(0)
+        raised.append(error)
+
+    monkeypatch.setattr(callbacks, "mover", mover)
+    mover.use(out, None)
+    assert mover._move_out() == native.MOVED
+    assert raised
+    assert not hook.taken
+    monkeypatch.setattr(turns, "_warned", True)
+    gpud.acquire(0).release()
 
 
 def test_under_asyncio(hook: FakeHook) -> None:

@@ -73,6 +73,13 @@ def test_two_without_hook_that_do_not_fit_together_take_turns(node: Turns) -> No
     assert other.does("moves") == "out in out in"
 
 
+def test_what_is_measured_while_it_leaves_is_not_all_that_must_come_back(node: Turns) -> None:
+    one, other = Hookless(node), Hookless(node)
+    assert one.does("load 160 slow") == "loaded"
+    assert other.does("load 160 slow") == "loaded"
+    assert [one.does("infer"), other.does("infer"), one.does("infer")] == ["right", "right", "right"], one.complains()
+
+
 def test_what_fails_is_told_and_the_next_one_is_told_who_has_the_room(node: Turns, large: list[str]) -> None:
     one = Hookless(node)
     assert one.does("load 160 fails") == "loaded"
@@ -143,3 +150,19 @@ def test_another_daemon_asks_as_the_first_would(node: Turns) -> None:
     node.start()
     until(lambda: len(job(node, other.pid).notes) == len(job(node, one.pid).notes) == 1, WITHIN, "both are back")
     assert [one.does("infer"), other.does("infer"), one.does("infer")] == ["right", "right", "right"]
+
+
+def test_who_comes_in_when_the_daemon_dies_waits_for_the_next_one(node: Turns) -> None:
+    """Nobody has made room for it, and what it brings in itself would fail."""
+    one, other = Hookless(node), Hookless(node)
+    assert one.does("load 160") == "loaded"
+    assert other.does("load 160 hangs") == "loaded"
+    one.says("infer")
+    until(lambda: "(out)" in other.complains(), WITHIN, "the other one is asked")
+    assert node.daemon is not None
+    node.daemon.kill()
+    node.daemon.wait()
+    assert not one.is_heard(1)
+    node.start()
+    os.kill(other.pid, signal.SIGKILL)
+    assert one.hears() == "right", one.complains()

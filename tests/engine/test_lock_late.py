@@ -8,7 +8,7 @@ from gpud.model import events as ev
 from gpud.model.effects import Effect
 from gpud.model.ids import ClientId
 from gpud.model.units import SECOND
-from tests.engine.conftest import UUID, by, only
+from tests.engine.conftest import UUID, asks, by, only
 from tests.engine.test_lock import OTHER, Turns
 from tests.engine.test_lock_report import shown
 from tests.engine.test_lock_restart import restarted
@@ -112,3 +112,21 @@ def test_a_restarted_daemon_goes_on_where_the_last_one_was() -> None:
     assert ended(new.ticks(KILL_NS, {})) == [(1, "KILL", "turns.gpol:6")]
     assert restarted(new).turn.killed
     assert two
+
+
+def test_a_restarted_daemon_ends_nobody_that_may_just_be_coming_back() -> None:
+    w, one, two = late()
+    w.ticks(28 * SECOND, w.busy(one))
+    who, generation = w.state.clients[two].who, w.state.clients[two].generation
+    new = restarted(w)
+    new.react(asks(new.session(), who, two, generation))
+    new.react_devices(two), new.all_map()
+    new.ask(two)
+    assert ended(new.ticks(9 * SECOND, {})) == []
+    assert ended(new.ticks(2 * SECOND, {})) == [(1, "TERM", "turns.gpol:6")]
+
+
+def test_nobody_is_ended_for_who_is_held_by_a_policy() -> None:
+    w, one, _ = late(LATE + "  when gpu.waiters > 1 { job.pause = true }\n")
+    w.ask(w.low())
+    assert ended(w.ticks(60 * SECOND, w.busy(one))) == []

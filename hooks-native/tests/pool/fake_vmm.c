@@ -168,6 +168,16 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CU
     return fits ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+static CUresult get_info(size_t *left, size_t *total)
+{
+    CALLED();
+    pthread_mutex_lock(&lock);
+    *left = vmm_live.handle_bytes < vmm_capacity ? vmm_capacity - vmm_live.handle_bytes : 0;
+    *total = vmm_capacity;
+    pthread_mutex_unlock(&lock);
+    return CUDA_SUCCESS;
+}
+
 static CUresult release(CUmemGenericAllocationHandle handle)
 {
     CALLED();
@@ -552,7 +562,7 @@ void vmm_start(uint64_t capacity)
         .cuThreadExchangeStreamCaptureMode = exchange, .cuMemHostRegister_v2 = lock_pages, .cuDeviceGetDefaultMemPool = default_pool,
         .cuDeviceGetMemPool = default_pool, .cuStreamIsCapturing = is_capturing, .cuStreamQuery = stream_query,
         .cuMemGetAllocationPropertiesFromHandle = properties, .cuMemExportToShareableHandle = export_handle,
-        .cuDeviceCanAccessPeer = can_access, .cuDeviceGetCount = get_count, .cuMemGetAccess = get_access,
+        .cuDeviceCanAccessPeer = can_access, .cuDeviceGetCount = get_count, .cuMemGetAccess = get_access, .cuMemGetInfo_v2 = get_info,
     };
     vmm_capacity = capacity;
     gpud_start();

@@ -1,4 +1,6 @@
 /* test_vmm.c: memory that the program makes by handles: it leaves the device and comes back as the pool's does, wherever it is mapped. */
+#include <unistd.h>
+
 #include "alloc.h"
 #include "vmm_program.h"
 
@@ -248,6 +250,85 @@ static void test_context(void)
     CHECK(gpud_vmm_release(handle) == CUDA_SUCCESS && gpud_vmm_unmap(at, 2 * MIB) == CUDA_SUCCESS, "gone");
 }
 
+/* One that the host has no room for is in nobody's way. */
+static void test_host_full(void)
+{
+    CUmemGenericAllocationHandle large = make(300 * MIB), small = make(4 * MIB);
+    uint64_t moved;
+    CHECK(gpud_swap_out(SLOT, 4 * MIB, 0, &moved) == GPUD_SWAP_DONE && moved == 4 * MIB, "the next one leaves: %llu", (unsigned long long)moved);
+    CHECK(gpud_swap_out(SLOT, 4 * MIB, 0, &moved) == GPUD_SWAP_NO_HOST && moved == 0, "and the reason why no more does");
+    CHECK(in() == 4 * MIB && gpud_vmm_release(large) == CUDA_SUCCESS && gpud_vmm_release(small) == CUDA_SUCCESS, "gone");
+}
+
+/* Addresses that are given back may be another thread's at once: of another size. */
+static void *reserves(void *at)
+{
+    gpud_vmm_reserved((uintptr_t)at, 8 * MIB);
+    return NULL;
+}
+
+static void test_addresses(void)
+{
+    CUdeviceptr at = reserve_addresses(8 * MIB);
+    CUmemGenericAllocationHandle handle;
+    pthread_t other;
+    CHECK(!gpud_vmm_unreserves(at, 8 * MIB), "nothing is there");
+    gpud_vmm_unreserved(at, CUDA_SUCCESS);
+    gpud_vmm_reserved(at, 2 * MIB);
+    CHECK(!gpud_vmm_unreserves(at, 2 * MIB), "the driver has given them back, and to another one");
+    pthread_create(&other, NULL, reserves, (void *)(uintptr_t)at);
+    usleep(10000);
+    gpud_vmm_unreserved(at, CUDA_SUCCESS);
+    pthread_join(other, NULL);
+    gpud_store(&vmm_control(SLOT)->gate, GPUD_GATE_GRANT);
+    map(handle = make(4 * MIB), at + 4 * MIB, 4 * MIB);
+    gpud_store(&vmm_control(SLOT)->gate, 0);
+    CHECK(gpud_vmm_unreserves(at, 8 * MIB), "in use");
+    gpud_vmm_unreserved(at, CUDA_ERROR_INVALID_VALUE);
+    CHECK(gpud_vmm_unmap(at + 4 * MIB, 4 * MIB) == CUDA_SUCCESS && gpud_vmm_release(handle) == CUDA_SUCCESS, "gone");
+}
+
+/* While the driver is asked about memory that is on the device, that does not leave. */
+static CUresult range_of(CUdeviceptr *base, size_t *bytes, CUdeviceptr at)
+{
+    bool held = pthread_mutex_trylock(&gpud_pool_lock) != 0;
+    if (!held)
+        pthread_mutex_unlock(&gpud_pool_lock);
+    *base = at, *bytes = held;
+    return CUDA_SUCCESS;
+}
+
+static void test_questions(void)
+{
+    CUmemGenericAllocationHandle handle = make(4 * MIB);
+    CUdeviceptr at = map(handle, reserve_addresses(4 * MIB), 4 * MIB), base = 0;
+    size_t bytes = 0;
+    real.cuMemGetAddressRange_v2 = range_of;
+    CHECK(gpud_vmm_range(&base, &bytes, at + 8) == CUDA_SUCCESS && base == at + 8 && bytes == 1, "it stays while the driver answers");
+    out();
+    CHECK(gpud_vmm_range(&base, &bytes, at + 8) == CUDA_SUCCESS && base == at && bytes == 4 * MIB, "away");
+    CHECK(gpud_vmm_release(handle) == CUDA_SUCCESS && gpud_vmm_unmap(at, 4 * MIB) == CUDA_SUCCESS, "gone");
+    CHECK(gpud_vmm_range(&base, &bytes, at) == CUDA_SUCCESS && base == at && bytes == 1, "not ours any more");
+}
+
+/* What the device has no memory for is not tried by pieces: that would take all that is left of it. What it has is made of them. */
+static void test_pieces(void)
+{
+    CUmemGenericAllocationHandle most = make(700 * MIB), handle = 0;
+    uint64_t creates = vmm_live.creates;
+    CHECK(make_handle(&handle, 600 * MIB) == CUDA_ERROR_OUT_OF_MEMORY && vmm_live.creates == creates, "refused at once");
+    vmm_fail(2, CUDA_ERROR_OUT_OF_MEMORY, false);
+    CHECK(make_handle(&handle, 128 * MIB) == CUDA_SUCCESS && vmm_failed() && vmm_live.creates == creates + 64, "in pieces");
+    vmm_fail(0, CUDA_SUCCESS, false);
+    CUdeviceptr at = map(handle, reserve_addresses(128 * MIB), 128 * MIB);
+    *word_at(at + 127 * MIB) = 4;
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    CHECK(gpud_vmm_range(&base, &bytes, at + 3 * MIB) == CUDA_SUCCESS && base == at && bytes == 128 * MIB, "one mapping for the program");
+    CHECK(gpud_vmm_release(most) == CUDA_SUCCESS && out() == 128 * MIB && in() == 128 * MIB && *word_at(at + 127 * MIB) == 4, "and back");
+    CHECK(gpud_vmm_release(handle) == CUDA_SUCCESS && gpud_vmm_unmap(at, 128 * MIB) == CUDA_SUCCESS, "gone");
+}
+
 int main(void)
 {
     vmm_start(1024 * MIB);
@@ -261,6 +342,10 @@ int main(void)
     test_mixed();
     test_middle();
     test_context();
+    test_host_full();
+    test_addresses();
+    test_questions();
+    test_pieces();
     test_lazy();
     CHECK(vmm_live.handles == 1 && gpud_chunk_lost == 0 && vmm_violations == 0, "%llu handles left", (unsigned long long)vmm_live.handles);
     return check_summary("pool vmm");

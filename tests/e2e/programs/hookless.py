@@ -105,6 +105,8 @@ class Model:
         self._kept, before = self._device.read(self._at, self._mib), self._at
         self._at = None
         self._device.free(before)
+        if self.how == "slow":
+            threading.Event().wait(1.5)
 
     def into(self) -> None:
         self.log.append("in")
