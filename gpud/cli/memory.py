@@ -6,11 +6,12 @@ from gpud.model.views import JobView, MemoryView
 
 def brief(job: JobView) -> str:
     """`1.2 GiB`, `1.2 GiB of 2 GiB` where a limit holds on its only device, `… (over)` where it was lowered below;
-    where memory leaves: what cannot, or is lost, and whether copies are slower."""
+    where memory leaves: what has left, cannot, or is lost, and whether copies are slower."""
     notes = ["over"] if any(one.over for one in job.memory) else []
-    moves = [one for one in job.memory if one.resident or one.host or one.lazy]
-    if any(one.pinned for one in moves):
-        notes.append(f"{size(sum(one.pinned for one in moves))} pinned")
+    if any(one.host for one in job.memory):
+        notes.append(f"{size(sum(one.host for one in job.memory))} in host memory")
+    if any(one.pinned for one in job.memory):
+        notes.append(f"{size(sum(one.pinned for one in job.memory))} pinned")
     if any(one.unpinned for one in job.memory):
         notes.append("slow copies")
     if any(one.lost for one in job.memory):
@@ -25,7 +26,7 @@ def brief(job: JobView) -> str:
 def lines(one: MemoryView) -> list[str]:
     """All of it, a sentence each."""
     found = [f"memory: {size(one.used)} used"]
-    if one.resident or one.host or one.lazy:
+    if one.resident or one.host or one.lazy or one.pinned:
         parts = f"{size(one.resident)} on the device, {size(one.host)} in host memory, {size(one.lazy)} not backed yet"
         why = f" ({', '.join(one.pinned_why)})" if one.pinned and one.pinned_why else ""
         found.append(f"of that can leave the device: {parts}; {size(one.pinned)} cannot{why}")

@@ -39,6 +39,8 @@ def _view(state: State, tenant: Tenant, slot: Slot, rows: Sequence[Counters]) ->
     limit = knobs_for(state, tenant, slot).memory_limit if slot in state.runs else None
     reserved, beside = _sum(row.reserved_bytes for row in rows), overhead(state, tenant, slot)
     asks = [one for one in memory_line.waiting(state, tenant) if one.slot == slot]
+    leaves = slot in state.moves.devices or any(row.resident_bytes or row.host_bytes or row.lazy_bytes for row in rows)
+    stay = rows if leaves else ()
     return MemoryView(
         device=slot,
         used=_sum(row.used_bytes for row in rows),
@@ -48,8 +50,8 @@ def _view(state: State, tenant: Tenant, slot: Slot, rows: Sequence[Counters]) ->
         resident=_sum(row.resident_bytes for row in rows),
         host=_sum(row.host_bytes for row in rows),
         lazy=_sum(row.lazy_bytes for row in rows),
-        pinned=_sum(row.pinned_bytes for row in rows),
-        pinned_why=tuple(text for bit, text in _PINS.items() if any(row.pins & 1 << bit for row in rows)),
+        pinned=_sum(row.pinned_bytes for row in stay),
+        pinned_why=tuple(text for bit, text in _PINS.items() if any(row.pins & 1 << bit for row in stay)),
         unpinned=_sum(row.unpinned_bytes for row in rows),
         lost=_sum(row.lost_bytes for row in rows),
         over=limit is not None and reserved + beside > limit,

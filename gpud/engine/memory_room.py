@@ -112,9 +112,20 @@ def why_short(state: State, tenant: Tenant, slot: Slot) -> str:
     reasons = [_reason(state, slot, client.id, device) for client in state.clients_on(slot) if client.job != tenant.id]
     found = [reason for reason in reasons if reason]
     if not found:
-        used = device.ledger.residue
-        return f"{text}: {_bytes(used)} of it are in use beside what can leave" if used else text
-    return f"{text}: {'; '.join(dict.fromkeys(found))}"
+        found, used = _stay(state, slot, tenant), device.ledger.residue
+        if used:
+            found.append(f"{_bytes(used)} of it are in use beside what can leave")
+    return f"{text}: {'; '.join(dict.fromkeys(found))}" if found else text
+
+
+def _stay(state: State, slot: Slot, tenant: Tenant) -> list[str]:
+    """Others' memory that cannot leave, most first."""
+    stay: dict[JobId, int] = {}
+    for client in state.clients_on(slot):
+        if client.job != tenant.id and (count := row(state, client.id, slot).pinned_bytes):
+            stay[client.job] = stay.get(client.job, 0) + count
+    most = sorted(stay.items(), key=lambda one: -one[1])[:3]
+    return [f"job {job} has {_bytes(count)} there that cannot leave" for job, count in most]
 
 
 def _reason(state: State, slot: Slot, client: ClientId, device: Device) -> str:

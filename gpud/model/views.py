@@ -134,7 +134,7 @@ class MemoryView:
     lazy: int = 0
     """… and not backed by anything yet."""
     pinned: int = 0
-    """What cannot leave it."""
+    """What cannot leave it, where memory leaves at all."""
     pinned_why: tuple[str, ...] = ()
     """What that is, a few words each."""
     unpinned: int = 0

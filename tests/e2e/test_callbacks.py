@@ -138,6 +138,7 @@ def test_without_callbacks_it_is_pinned_with_the_reason(node: Turns) -> None:
     memory = job(node, one.pid).memory[0]
     assert memory.pinned >= 100 * MIB
     assert memory.pinned_why == ("of a program without hook",)
+    assert "cannot (of a program without hook)" in "".join(lines(memory))
 
 
 def test_another_daemon_asks_as_the_first_would(node: Turns) -> None:

@@ -201,6 +201,21 @@ def test_a_full_host_tier_keeps_the_turn_where_the_memory_is() -> None:
     assert w.has(two)
 
 
+@pytest.mark.parametrize("swaps", [True, False])
+def test_one_whose_memory_cannot_leave_is_shown_and_named_to_who_lacks_room(swaps: bool) -> None:
+    """Also where none of it can: allocated before the policy took effect, or of a program without hook."""
+    w = Swaps(SWAPS if swaps else SWAPS.replace("swap { tiers = [host(max = 4GiB)] }", ""))
+    stays, comes = w.join(), w.join(lazy=500 * MIB)
+    w.set(stays, pinned_bytes=700 * MIB, used_bytes=700 * MIB, pins=1)
+    for _ in range(20):
+        w.look(SECOND)
+    tenants = {client: w.state.tenants[w.state.clients[client].job] for client in (stays, comes)}
+    (memory,) = job_view(w.state, tenants[stays], w.held, w.now, {}).memory
+    assert (memory.pinned, len(memory.pinned_why)) == ((700 * MIB, 1) if swaps else (0, 0))
+    said = memory_room.why_short(w.state, tenants[comes], ZERO)
+    assert (f"job {tenants[stays].id} has 700MiB there that cannot leave" in said) == swaps
+
+
 def test_without_a_swap_block_there_is_no_host_memory() -> None:
     w = Swaps(SWAPS.replace("swap { tiers = [host(max = 4GiB)] }", ""))
     one = w.join()
