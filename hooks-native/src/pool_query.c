@@ -1,8 +1,7 @@
 /* pool_query.c: what the program asks about its addresses, answered for its own allocation: the driver knows of chunks only, and of none
  * where they are not on the device. And peers, and counts. */
-#include <string.h>
-
 #include "host_slots.h"
+#include "pointer.h"
 #include "pool.h"
 #include "pool_span.h"
 #include "real.h"
@@ -10,10 +9,6 @@
 #include "stream_pool.h"
 #include "swap.h"
 
-enum { A_CONTEXT = 1, A_MEMORY_TYPE, A_DEVICE_POINTER, A_HOST_POINTER, A_P2P_TOKENS, A_SYNC_MEMOPS, A_BUFFER_ID, A_IS_MANAGED,
-       A_DEVICE_ORDINAL, A_LEGACY_IPC, A_RANGE_START, A_RANGE_SIZE, A_MAPPED, A_HANDLE_TYPES, A_RDMA, A_ACCESS_FLAGS, A_MEMPOOL,
-       A_MAPPING_SIZE, A_MAPPING_BASE, A_BLOCK_ID, A_DECOMPRESS };
-#define MEMORYTYPE_DEVICE 2
 #define ACCESS_READWRITE 3
 
 static bool find(CUdeviceptr at, struct gpud_found *found, struct gpud_span *span)
@@ -40,39 +35,11 @@ CUresult gpud_pool_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr at)
     return CUDA_SUCCESS;
 }
 
-#define PUT(type, value)                    \
-    do {                                    \
-        type put_ = (type)(value);          \
-        memcpy(data, &put_, sizeof put_);   \
-        return CUDA_SUCCESS;                \
-    } while (0)
-
-static CUresult answer(void *data, int attribute, CUdeviceptr at, const struct gpud_found *found, const struct gpud_span *span)
+static struct gpud_pointer pointer_of(CUdeviceptr at, const struct gpud_found *found, const struct gpud_span *span)
 {
-    switch (attribute) {
-    case A_CONTEXT:
-        if (found->ordered)
-            return CUDA_ERROR_INVALID_VALUE;    /* memory of pools belongs to no context */
-        PUT(CUcontext, span->context);
-    case A_MEMORY_TYPE: PUT(unsigned int, MEMORYTYPE_DEVICE);
-    case A_DEVICE_POINTER: PUT(CUdeviceptr, at);
-    case A_SYNC_MEMOPS:     /* where it is set the memory stays, and the driver knows it */
-        if (real.cuPointerGetAttribute != NULL && real.cuPointerGetAttribute(data, attribute, at) == CUDA_SUCCESS)
-            return CUDA_SUCCESS;
-        PUT(unsigned char, 0);
-    case A_BUFFER_ID: case A_BLOCK_ID: PUT(unsigned long long, found->id);
-    case A_IS_MANAGED: case A_LEGACY_IPC: case A_RDMA: case A_DECOMPRESS: PUT(unsigned char, 0);
-    case A_DEVICE_ORDINAL: PUT(int, span->ordinal);
-    case A_RANGE_START: PUT(CUdeviceptr, found->at);
-    case A_RANGE_SIZE: PUT(size_t, found->bytes);
-    case A_MAPPED: PUT(unsigned char, 1);
-    case A_HANDLE_TYPES: PUT(unsigned long long, 0);
-    case A_ACCESS_FLAGS: PUT(unsigned int, ACCESS_READWRITE);
-    case A_MEMPOOL: PUT(CUmemoryPool, found->ordered ? gpud_pool_default(span->ordinal) : NULL);
-    case A_MAPPING_SIZE: PUT(size_t, span->bytes);
-    case A_MAPPING_BASE: PUT(CUdeviceptr, span->at);
-    default: return CUDA_ERROR_INVALID_VALUE;   /* host pointers, tokens for RDMA */
-    }
+    return (struct gpud_pointer){ .at = at, .id = found->id, .start = found->at, .bytes = found->bytes, .mapping = span->at,
+                                  .mapping_bytes = span->bytes, .context = span->context, .in_context = !found->ordered,
+                                  .ordered = found->ordered, .ordinal = span->ordinal, .access = ACCESS_READWRITE };
 }
 
 CUresult gpud_pool_attribute(void *data, int attribute, CUdeviceptr at)
@@ -82,13 +49,8 @@ CUresult gpud_pool_attribute(void *data, int attribute, CUdeviceptr at)
 
     if (data == NULL || !find(at, &found, &span))
         return CUDA_ERROR_INVALID_VALUE;
-    return answer(data, attribute, at, &found, &span);
-}
-
-/* How many bytes an attribute has, to give 0 for what it is not known for. */
-static size_t width(int attribute)
-{
-    return attribute == A_P2P_TOKENS ? 16 : 8;
+    struct gpud_pointer pointer = pointer_of(at, &found, &span);
+    return gpud_pointer_attribute(data, attribute, &pointer);
 }
 
 CUresult gpud_pool_attributes(unsigned int count, int *attributes, void **data, CUdeviceptr at)
@@ -96,15 +58,10 @@ CUresult gpud_pool_attributes(unsigned int count, int *attributes, void **data, 
     struct gpud_found found;
     struct gpud_span span;
 
-    if (count == 0 || attributes == NULL || data == NULL || !find(at, &found, &span))
+    if (!find(at, &found, &span))
         return CUDA_ERROR_INVALID_VALUE;
-    for (unsigned int i = 0; i < count; i++) {
-        if (data[i] == NULL || attributes[i] < A_CONTEXT || attributes[i] > A_DECOMPRESS)
-            return CUDA_ERROR_INVALID_VALUE;
-        if (answer(data[i], attributes[i], at, &found, &span) != CUDA_SUCCESS)
-            memset(data[i], 0, width(attributes[i]));
-    }
-    return CUDA_SUCCESS;
+    struct gpud_pointer pointer = pointer_of(at, &found, &span);
+    return gpud_pointer_attributes(count, attributes, data, &pointer);
 }
 
 void gpud_pool_peer(CUcontext peer, bool may)

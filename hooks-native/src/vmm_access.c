@@ -2,16 +2,12 @@
  * rest it sees reserved addresses, and it is answered here as the driver would. See vmm.h. */
 #include "vmm.h"
 
-#include <string.h>
+#include "pointer.h"
 #include "pool_span.h"
 #include "real.h"
 #include "state.h"
 #include "swap.h"
 
-enum { A_CONTEXT = 1, A_MEMORY_TYPE, A_DEVICE_POINTER, A_HOST_POINTER, A_P2P_TOKENS, A_SYNC_MEMOPS, A_BUFFER_ID, A_IS_MANAGED,
-       A_DEVICE_ORDINAL, A_LEGACY_IPC, A_RANGE_START, A_RANGE_SIZE, A_MAPPED, A_HANDLE_TYPES, A_RDMA, A_ACCESS_FLAGS, A_MEMPOOL,
-       A_MAPPING_SIZE, A_MAPPING_BASE, A_BLOCK_ID, A_DECOMPRESS };
-#define MEMORYTYPE_DEVICE 2
 #define ACCESS_READ 1
 
 static bool is_here(const struct gpud_view *view)
@@ -137,26 +133,21 @@ CUresult gpud_vmm_get_access(unsigned long long *flags, const CUmemLocation *loc
     return result;
 }
 
-/* What is to be told of it, without the lock. */
-struct told {
-    struct gpud_view view;
-    uint64_t start, bytes, id;
-    uint32_t ordinal;
-    int handle_types;
-};
-
 /* False: the driver knows, or it is not there at all; then the lock is held still, so that it does not leave before the driver has answered. In
  * pieces the driver knows only these. */
-static bool find(uint64_t at, struct told *told)
+static bool find(uint64_t at, struct gpud_pointer *pointer)
 {
     pthread_mutex_lock(&gpud_pool_lock);
     const struct gpud_view *view = gpud_vmm_view(at);
     if (view == NULL || (view->mapped && view->chunk->piece == NULL))
         return false;
     const struct gpud_origin *origin = view->chunk->origin;
-    *told = (struct told){ .view = *view, .start = view->at, .bytes = view->bytes, .ordinal = view->chunk->ordinal,
-                           .id = gpud_vmm_span(origin->value)->id, .handle_types = origin->prop.requestedHandleTypes };
-    gpud_vmm_reservation(at, &told->start, &told->bytes);
+    uint32_t current = gpud_thread.ordinal;
+    *pointer = (struct gpud_pointer){ .at = at, .id = gpud_vmm_span(origin->value)->id, .start = view->at, .bytes = view->bytes,
+                                      .mapping = view->at, .mapping_bytes = view->bytes, .ordinal = view->chunk->ordinal,
+                                      .access = current < GPUD_MAX_DEVICES ? view->access[current] : 0,
+                                      .handle_types = (unsigned int)origin->prop.requestedHandleTypes };
+    gpud_vmm_reservation(at, &pointer->start, &pointer->bytes);
     pthread_mutex_unlock(&gpud_pool_lock);
     return true;
 }
@@ -170,76 +161,33 @@ static CUresult found(CUresult result)
 
 CUresult gpud_vmm_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr at)
 {
-    struct told told;
+    struct gpud_pointer pointer;
 
-    if (!find(at, &told))
+    if (!find(at, &pointer))
         return found(real.cuMemGetAddressRange_v2(base, bytes, at));
     if (base != NULL)
-        *base = told.view.at;
+        *base = pointer.mapping;
     if (bytes != NULL)
-        *bytes = told.view.bytes;
+        *bytes = pointer.mapping_bytes;
     return CUDA_SUCCESS;
-}
-
-#define PUT(type, value)                    \
-    do {                                    \
-        type put_ = (type)(value);          \
-        memcpy(data, &put_, sizeof put_);   \
-        return CUDA_SUCCESS;                \
-    } while (0)
-
-static CUresult answer(void *data, int attribute, CUdeviceptr at, const struct told *told)
-{
-    uint32_t current = gpud_thread.ordinal;
-
-    switch (attribute) {
-    case A_MEMORY_TYPE: PUT(unsigned int, MEMORYTYPE_DEVICE);
-    case A_DEVICE_POINTER: PUT(CUdeviceptr, at);
-    case A_BUFFER_ID: case A_BLOCK_ID: PUT(unsigned long long, told->id);
-    case A_SYNC_MEMOPS: case A_IS_MANAGED: case A_LEGACY_IPC: case A_RDMA: case A_DECOMPRESS: PUT(unsigned char, 0);
-    case A_DEVICE_ORDINAL: PUT(int, told->ordinal);
-    case A_RANGE_START: PUT(CUdeviceptr, told->start);
-    case A_RANGE_SIZE: PUT(size_t, told->bytes);
-    case A_MAPPED: PUT(unsigned char, 1);
-    case A_HANDLE_TYPES: PUT(unsigned long long, told->handle_types);
-    case A_ACCESS_FLAGS: PUT(unsigned int, current < GPUD_MAX_DEVICES ? told->view.access[current] : 0);
-    case A_MEMPOOL: PUT(CUmemoryPool, NULL);
-    case A_MAPPING_SIZE: PUT(size_t, told->view.bytes);
-    case A_MAPPING_BASE: PUT(CUdeviceptr, told->view.at);
-    default: return CUDA_ERROR_INVALID_VALUE;   /* it is of no context; host pointers, tokens for RDMA */
-    }
 }
 
 CUresult gpud_vmm_attribute(void *data, int attribute, CUdeviceptr at)
 {
-    struct told told;
+    struct gpud_pointer pointer;
 
     gpud_bind(&gpud_thread);
-    if (!find(at, &told))
+    if (!find(at, &pointer))
         return found(real.cuPointerGetAttribute(data, attribute, at));
-    return data == NULL ? CUDA_ERROR_INVALID_VALUE : answer(data, attribute, at, &told);
-}
-
-/* How many bytes an attribute has, to give 0 for what it is not known for. */
-static size_t width(int attribute)
-{
-    return attribute == A_P2P_TOKENS ? 16 : 8;
+    return data == NULL ? CUDA_ERROR_INVALID_VALUE : gpud_pointer_attribute(data, attribute, &pointer);
 }
 
 CUresult gpud_vmm_attributes(unsigned int count, int *attributes, void **data, CUdeviceptr at)
 {
-    struct told told;
+    struct gpud_pointer pointer;
 
     gpud_bind(&gpud_thread);
-    if (!find(at, &told))
+    if (!find(at, &pointer))
         return found(real.cuPointerGetAttributes(count, attributes, data, at));
-    if (count == 0 || attributes == NULL || data == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    for (unsigned int i = 0; i < count; i++) {
-        if (data[i] == NULL || attributes[i] < A_CONTEXT || attributes[i] > A_DECOMPRESS)
-            return CUDA_ERROR_INVALID_VALUE;
-        if (answer(data[i], attributes[i], at, &told) != CUDA_SUCCESS)
-            memset(data[i], 0, width(attributes[i]));
-    }
-    return CUDA_SUCCESS;
+    return gpud_pointer_attributes(count, attributes, data, &pointer);
 }

@@ -1,10 +1,10 @@
 /* test_calls.c: host functions in streams: when they run, on which thread, what they hold up and what not. */
 #include <pthread.h>
-#include <semaphore.h>
 #include <string.h>
 #include <time.h>
 
 #include "graphs.h"
+#include "held.h"
 
 CUresult cuMemsetD32Async(CUdeviceptr, unsigned, size_t, CUstream);
 
@@ -12,7 +12,6 @@ static CUcontext ctx;
 static CUdeviceptr data;
 
 static void post(void *semaphore) { sem_post(semaphore); }
-static void wait_for(void *semaphore) { sem_wait(semaphore); }
 static void bump(void *at) { ++*(_Atomic int *)at; }
 
 /* While a host function waits, kernels and functions of other streams go on; what comes behind it does not, in any stream. */
@@ -21,7 +20,6 @@ static void test_holds_up(void)
     sem_t gate, reached;
     CUstream held, behind, free_stream;
     CUevent event, third;
-    sem_init(&gate, 0, 0);
     sem_init(&reached, 0, 0);
     OK(cuMemsetD8_v2(data, 0, 64));
     OK(cuStreamCreate(&held, 1));
@@ -31,7 +29,7 @@ static void test_holds_up(void)
     OK(cuEventCreate(&third, 0));
     put(times, data, 1, 1, held);
     OK(cuLaunchHostFunc(held, post, &reached));
-    OK(cuLaunchHostFunc(held, wait_for, &gate));
+    hold(held, &gate);
     put(times, data, 10, 2, held);
     OK(cuEventRecord(event, held));
     OK(cuStreamWaitEvent(behind, event, 0));
@@ -48,7 +46,7 @@ static void test_holds_up(void)
     OK(cuStreamWaitEvent(free_stream, third, 0));
     put(times, data, 10, 4, free_stream);
     CHECK(value_at(data) == 1, "%d", value_at(data));
-    sem_post(&gate);
+    go_on(&gate);
     OK(cuStreamSynchronize(free_stream));
     CHECK(value_at(data) == 1234, "%d", value_at(data));
     OK(cuStreamDestroy_v2(held));
@@ -56,7 +54,6 @@ static void test_holds_up(void)
     OK(cuStreamDestroy_v2(free_stream));
     OK(cuEventDestroy_v2(event));
     OK(cuEventDestroy_v2(third));
-    sem_destroy(&gate);
     sem_destroy(&reached);
 }
 
@@ -199,20 +196,18 @@ static void test_legacy(void)
 {
     sem_t gate;
     CUstream blocking;
-    sem_init(&gate, 0, 0);
     OK(cuMemsetD8_v2(data, 0, 64));
     OK(cuCtxSynchronize());
     OK(cuStreamCreate(&blocking, 0));
-    OK(cuLaunchHostFunc(blocking, wait_for, &gate));
+    hold(blocking, &gate);
     put(times, data, 1, 1, blocking);
     put(times, data, 10, 2, NULL);
     put(times, data, 10, 3, blocking);
     EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(NULL));
-    sem_post(&gate);
+    go_on(&gate);
     OK(cuStreamSynchronize(blocking));
     CHECK(value_at(data) == 123, "%d", value_at(data));
     OK(cuStreamDestroy_v2(blocking));
-    sem_destroy(&gate);
 }
 
 int main(void)
