@@ -311,6 +311,14 @@ static void test_questions(void)
     CHECK(gpud_vmm_range(&base, &bytes, at) == CUDA_SUCCESS && base == at && bytes == 1, "not ours any more");
 }
 
+/* The driver knows which of its memory is reached past it. */
+static CUresult sync_memops_of(void *data, int attribute, CUdeviceptr at)
+{
+    (void)at;
+    *(unsigned char *)data = attribute == 6;    /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
+    return CUDA_SUCCESS;
+}
+
 /* What the device has no memory for is not tried by pieces: that would take all that is left of it. What it has is made of them. */
 static void test_pieces(void)
 {
@@ -325,6 +333,10 @@ static void test_pieces(void)
     CUdeviceptr base = 0;
     size_t bytes = 0;
     CHECK(gpud_vmm_range(&base, &bytes, at + 3 * MIB) == CUDA_SUCCESS && base == at && bytes == 128 * MIB, "one mapping for the program");
+    unsigned char set = 0;
+    real.cuPointerGetAttribute = sync_memops_of;
+    CHECK(gpud_vmm_attribute(&set, 6, at + 3 * MIB) == CUDA_SUCCESS && set == 1, "which the driver knows to be set");
+    real.cuPointerGetAttribute = NULL;
     CHECK(gpud_vmm_release(most) == CUDA_SUCCESS && out() == 128 * MIB && in() == 128 * MIB && *word_at(at + 127 * MIB) == 4, "and back");
     CHECK(gpud_vmm_release(handle) == CUDA_SUCCESS && gpud_vmm_unmap(at, 128 * MIB) == CUDA_SUCCESS, "gone");
 }
