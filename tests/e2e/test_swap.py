@@ -108,6 +108,8 @@ class Turns(Node):
 class Large:
     """One program, told what to do line by line."""
 
+    within = WITHIN
+
     def __init__(self, node: Turns, command: Sequence[str], name: str, mib: int, *more: str) -> None:
         self.node, self.name = node, name
         self.out, self.errors = node.directory / f"{name}.out", node.directory / f"{name}.err"
@@ -154,8 +156,14 @@ class Large:
 
     def right(self) -> None:
         """It ends, and has found every byte as it should be."""
-        assert self.process.wait(WITHIN) == 0, self.errors.read_text()
+        assert self.process.wait(self.within) == 0, self.errors.read_text()
         assert self.lines()[-1] == "right"
+
+    def ends(self) -> None:
+        """It ends, when it is told nothing more."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        assert self.process.wait(self.within) == 0, self.errors.read_text()
 
 
 @pytest.fixture
@@ -259,9 +267,7 @@ def test_a_full_host_tier_leaves_everything_where_it_is(tmp_path: Path, large: l
         one.do("c")
         assert node.memory("one").host <= 4 * MIB
         assert two.lines() == []
-        assert one.process.stdin is not None
-        one.process.stdin.close()
-        assert one.process.wait(WITHIN) == 0
+        one.ends()
         two.filled()
         two.do("c")
 

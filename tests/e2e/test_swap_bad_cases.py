@@ -113,9 +113,7 @@ def test_nobody_finds_bytes_of_another_one(node: Turns, two: tuple[Large, Large]
     other.ask(f"s {seeds['two']}")
     saw, _ = looks(other)
     assert saw > MIB, "it finds its own: it can look"
-    assert one.process.stdin is not None
-    one.process.stdin.close()
-    assert one.process.wait(WITHIN) == 0
+    one.ends()
     third = Large(node, moved, "three", 160)
     third.filled()
     is_out(node, "two")
@@ -199,8 +197,6 @@ def test_programs_end_while_the_daemon_is_gone_and_their_memory_is_free_when_it_
     one.do("c")
     again.do("c")
     for program in (one, again):
-        assert program.process.stdin is not None
-        program.process.stdin.close()
-        assert program.process.wait(WITHIN) == 0
+        program.ends()
     until(lambda: node.used() <= before, WITHIN, "all of the device's memory is free again")
     assert node.host_files() == 0

@@ -39,9 +39,7 @@ def test_they_take_turns_and_lose_nothing(node: Turns, segments: list[str], mib:
     for program in programs:
         program.ask("c")
         assert set(program.answered()) == {"ok"}
-        assert program.process.stdin is not None
-        program.process.stdin.close()
-        assert program.process.wait(WITHIN) == 0, program.errors.read_text()
+        program.ends()
     until(lambda: node.used() <= before, WITHIN, "all of the device's memory is free again")
     assert node.host_files() == 0
 

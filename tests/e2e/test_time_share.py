@@ -38,6 +38,8 @@ def out(node: Node) -> set[str]:
 class Patient(Large):
     """Who has come in may stay for five times as long as that took, and this machine does much else."""
 
+    within = WITHIN
+
     def wait(self, condition: Callable[[], _T], what: str) -> _T:
         def found() -> _T | bool:
             return condition() or self.process.poll() is not None
@@ -50,9 +52,7 @@ class Patient(Large):
     def ends(self) -> None:
         """Once it has found every byte as it should be."""
         self.do("c")
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        assert self.process.wait(WITHIN) == 0, self.errors.read_text()
+        super().ends()
 
 
 @pytest.mark.parametrize("refused", [False, True], ids=["as it is", "no page-locked memory"])
