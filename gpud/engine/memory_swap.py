@@ -133,7 +133,6 @@ def swapped(state: State, event: ev.Swapped, now: int) -> list[Effect]:
     if out.request != event.request:
         return []
     del device.outs[event.client]
-    device.busy_ns = now  # until now: who found no memory before may have said so late
     device.let_go_ns = now
     device.ledger.refused(event.client)  # what has left is in its page; what has not is where it was
     device.cannot.pop(event.client, None)
@@ -312,7 +311,7 @@ def _turn(state: State, slot: Slot, device: Device, now: int) -> list[Effect]:
         return _levels(state, slot, device, turn, wants) if turn is not None and whole else []
     if device.outs:
         device.busy_ns = now
-    elif device.found_none and now - device.busy_ns >= STALLED_NS:
+    elif device.found_none and now - max(device.busy_ns, device.let_go_ns) >= STALLED_NS:  # else it may be heard late
         ledger.learn_short(want)
     device.found_none = False
     told = _levels(state, slot, device, turn, wants)

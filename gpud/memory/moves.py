@@ -59,7 +59,7 @@ class Device:
     found_none: bool = False
     """It has just said that it finds no memory."""
     busy_ns: int = 0
-    """When somebody last let memory go, as far as is known."""
+    """When somebody was last seen to let memory go."""
     levels: dict[ClientId, tuple[int, int]] = Factory(dict)
     """Who was told by which grant (its epoch) how much of its memory may be on the device."""
     short: int = 0

@@ -1,15 +1,10 @@
 /* test_busy.c: threads allocate, use and free while the keeper swaps out and in. Who uses memory does so with the gate open, here a lock;
  * who allocates and frees does not ask. */
 #define _GNU_SOURCE
-#include "fake_vmm.h"
+#include "beside_swaps.h"
 
-#define THREADS 4
 #define ROUNDS 60
 #define HAVE 6
-#define SWAPS 10
-
-static pthread_rwlock_t gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;     /* held for writing: shut */
-static uint32_t wrong, ended, swaps;
 
 static void *work(void *number)
 {
@@ -53,31 +48,10 @@ static void *work(void *number)
 
 int main(void)
 {
-    pthread_t threads[THREADS];
     uint64_t moved;
-    vmm_start(4096 * MIB);
-    vmm_host(512 * MIB);
-    vmm_control(2)->gate = GPUD_GATE_GRANT;
-    gpud_store_total(&gpud_presence_at(2)->lock, GPUD_LOCK_HAS);
-    for (uintptr_t i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL, work, (void *)i);
-    while (gpud_load_total(&ended) < THREADS) {
-        pthread_rwlock_wrlock(&gate);
-        gpud_store_total(&gpud_presence_at(2)->lock, GPUD_LOCK_NONE);
-        gpud_swap_out(2, swaps % 3 == 0 ? 8 * MIB : UINT64_MAX, 0, &moved);
-        gpud_store_total(&gpud_presence_at(2)->lock, GPUD_LOCK_COMES_IN);
-        enum gpud_swap_result result = gpud_swap_in(2, UINT64_MAX, 0, &moved);
-        gpud_store_total(&gpud_presence_at(2)->lock, GPUD_LOCK_HAS);
-        while (result == GPUD_SWAP_DONE && gpud_pool_lacks(2) != 0)
-            result = gpud_swap_in(2, UINT64_MAX, 0, &moved);
-        CHECK(result == GPUD_SWAP_DONE, "in: %d", result);
-        pthread_rwlock_unlock(&gate);
-        gpud_add_total(&swaps, 1);
-    }
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
+
+    work_beside_swaps(2, work);
     gpud_swap_out(2, UINT64_MAX, 0, &moved);
-    CHECK(gpud_load(&wrong) == 0, "%u wrong answers or words", gpud_load(&wrong));
     CHECK(vmm_live.handles == 0 && vmm_live.reservations == 0 && gpud_host_used == 0 && vmm_violations == 0, "%llu handles, %llu addresses left",
           (unsigned long long)vmm_live.handles, (unsigned long long)vmm_live.reservations);
     return check_summary("pool busy");

@@ -1,14 +1,10 @@
 /* test_vmm_busy.c: threads make handles, map, move and release them, and use the memory, while the keeper swaps out and in. Who uses memory does so
  * with the gate open, here a lock; who maps does not ask. */
 #define _GNU_SOURCE
+#include "beside_swaps.h"
 #include "vmm_program.h"
 
-#define THREADS 4
 #define ROUNDS 200
-#define SWAPS 10
-
-static pthread_rwlock_t gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;     /* held for writing: shut */
-static uint32_t wrong, ended, swaps;
 
 /* One handle, at one or two of four places of 4 MiB each; `here`: bit per place. */
 struct mine {
@@ -101,30 +97,7 @@ static void *work(void *number)
 
 int main(void)
 {
-    pthread_t threads[THREADS];
-    uint64_t moved;
-    vmm_start(4096 * MIB);
-    vmm_host(512 * MIB);
-    vmm_control(SLOT)->gate = GPUD_GATE_GRANT;
-    gpud_store_total(&gpud_presence_at(SLOT)->lock, GPUD_LOCK_HAS);
-    for (uintptr_t i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL, work, (void *)i);
-    while (gpud_load_total(&ended) < THREADS) {
-        pthread_rwlock_wrlock(&gate);
-        gpud_store_total(&gpud_presence_at(SLOT)->lock, GPUD_LOCK_NONE);
-        gpud_swap_out(SLOT, swaps % 3 == 0 ? 8 * MIB : UINT64_MAX, 0, &moved);
-        gpud_store_total(&gpud_presence_at(SLOT)->lock, GPUD_LOCK_COMES_IN);
-        enum gpud_swap_result result = gpud_swap_in(SLOT, UINT64_MAX, 0, &moved);
-        gpud_store_total(&gpud_presence_at(SLOT)->lock, GPUD_LOCK_HAS);
-        while (result == GPUD_SWAP_DONE && gpud_pool_lacks(SLOT) != 0)
-            result = gpud_swap_in(SLOT, UINT64_MAX, 0, &moved);
-        CHECK(result == GPUD_SWAP_DONE, "in: %d", result);
-        pthread_rwlock_unlock(&gate);
-        gpud_add_total(&swaps, 1);
-    }
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    CHECK(gpud_load(&wrong) == 0, "%u wrong answers or words", gpud_load(&wrong));
+    work_beside_swaps(SLOT, work);
     CHECK(vmm_live.handles == 0 && vmm_live.mapped_bytes == 0 && gpud_host_used == 0 && vmm_violations == 0, "%llu handles, %llu bytes mapped",
           (unsigned long long)vmm_live.handles, (unsigned long long)vmm_live.mapped_bytes);
     return check_summary("pool vmm busy");
