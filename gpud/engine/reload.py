@@ -17,11 +17,10 @@ from typing import TypeVar
 import trio
 from attrs import define, evolve, field
 
-from gpud.engine import loading, plan, trials
+from gpud.engine import device_facts, loading, plan, trials
 from gpud.engine.board import OPEN, Board
 from gpud.engine.history import Entry, History
 from gpud.engine.loading import PolicySet, Rejected, Texts
-from gpud.engine.lock_words import turns_on
 from gpud.engine.reload_steps import Steps
 from gpud.engine.service import Engine
 from gpud.engine.set_views import findings_text, history_views, rejected_view, short, text_of
@@ -29,7 +28,6 @@ from gpud.engine.watch import watch
 from gpud.model.effects import Record, Reloaded, StruckOut
 from gpud.model.errors import SetupError, UsageError
 from gpud.model.events import BoardChanged
-from gpud.model.ids import uuid_text
 from gpud.model.policy_views import DevicePlanView, HistoryView, RejectedView, ReloadView, SetView
 from gpud.policies.placement import DeviceFacts
 from gpud.policies.plugins.declare import Plugins
@@ -337,7 +335,7 @@ class Reloader:
             await self._note(self._entry, failed=reason)
             fresh: PolicySet | None = None
             for entry in self._history.good():
-                fresh = await self._load_kept(entry, self._devices())
+                fresh = await self._load_kept(entry, device_facts.devices(self._engine.state))
                 if fresh is not None:
                     break
             instead = f"set {short(fresh.digest)} runs" if fresh is not None else "every gate is open"
@@ -352,7 +350,8 @@ class Reloader:
     async def _look_at_devices(self) -> None:
         """The engine gives a device that comes what the `apply` lines say; whether they fit is still to be said."""
         async with self._lock:
-            devices = self._devices()
+            assert self._engine is not None
+            devices = device_facts.devices(self._engine.state)
             if self.running is None or devices == self.running.devices:
                 return
             try:
@@ -407,26 +406,11 @@ class Reloader:
         """On SIGHUP."""
         await _carefully(partial(self.reload, "hangup"))
 
-    def _devices(self) -> tuple[DeviceFacts, ...]:
-        assert self._engine is not None
-        devices = self._engine.state.devices.values()
-        return tuple(DeviceFacts(device.index, uuid_text(device.uuid)) for device in devices)
-
     async def _devices_now(self) -> tuple[DeviceFacts, ...]:
-        """Likewise, with what keeps turns from beginning on one. Where there are turns already, nothing does: who waits
-        for one must not lose the policy, nor its operator every other change."""
         assert self._engine is not None
         if self.look is not None:
             await self.look()
-        state = self._engine.state
-        return tuple(
-            DeviceFacts(
-                device.index,
-                uuid_text(device.uuid),
-                mps=turns_on(state, slot) is None and device.uuid in state.seen and state.seen[device.uuid].mps_clients,
-            )
-            for slot, device in state.devices.items()
-        )
+        return device_facts.devices_now(self._engine.state)
 
     def _earlier(self, number: int | None) -> Entry:
         running = self._entry.number if self._entry is not None else 0
